@@ -1,0 +1,1 @@
+"""Array functions without parameters: the lowest level, which everything else may import."""

@@ -1,0 +1,130 @@
+"""The log-sum-exp energy of queries against keys, with attention as its given derivative.
+
+``jax.grad`` of the energy then *is* one attention call, and the training derivative one attention
+backward. What a backend must give is the energy and its readout; the rule is here, once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array, Float
+
+from cem_jax.ops import attention_reference
+from cem_jax.ops.attention_terms import AttentionTerms
+from cem_jax.ops.visibility import Sites, Visible
+
+AttentionBackend = Literal["reference", "plain"]
+
+_QUERY_SIDE = ("query", "weight")
+
+
+def attention_energy(
+    terms: AttentionTerms,
+    query_sites: Sites,
+    key_sites: Sites,
+    visible: Visible,
+    backend: AttentionBackend = "reference",
+) -> Float[Array, "B L"]:
+    """The energy of each position, summed over heads; equations (2), (4), (5) and (5b).
+
+    eps_i = -sum_h tau log sum_j exp(s_hij / tau + b_h[i - j] + c'_hij),
+    s_hij = q_hi . k_j + w_i . c_j,
+
+    over the j that ``visible`` allows; a row that sees nothing has energy 0 and derivative 0.
+
+    Args:
+        terms: queries, keys and the optional terms.
+        query_sites: ``[B, L]`` positions and segments of the queries.
+        key_sites: ``[B, S]`` positions and segments of the keys.
+        visible: the rule of visibility, static.
+        backend: ``"reference"`` carries the derivative
+            d eps = -(o . dq + m . dw) + (the terms in keys, context, bias and tau),
+            o = sum_j p_j k_j, m = sum_j p_j c_j; ``"plain"`` is differentiated by JAX, with no
+            custom rule under it.
+
+    Returns:
+        ``[B, L]``, float32 or wider.
+
+    Raises:
+        ValueError: for an unknown backend, or heads, widths and lengths that do not fit.
+    """
+    _check(terms, query_sites, key_sites)
+    if backend == "plain":
+        return attention_reference.energy(terms, query_sites, key_sites, visible)
+    if backend == "reference":
+        return _reference(visible, terms, query_sites, key_sites)
+    known = get_args(AttentionBackend)
+    raise ValueError(f"attention backend: got {backend!r}, expected one of {known}.")
+
+
+def _with_given_derivative(backend: ModuleType) -> Callable[..., Array]:
+    """The backend's energy, whose derivative in (q, w) is the backend's readout."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+    def energy(visible: Visible, terms: AttentionTerms, query: Sites, key: Sites) -> Array:
+        return backend.energy(terms, query, key, visible)
+
+    @functools.partial(energy.defjvp, symbolic_zeros=True)
+    def rule(visible: Visible, primals: Any, tangents: Any) -> tuple[Array, Array]:
+        terms, query, key = primals
+        value = energy(visible, terms, query, key)
+        change = {
+            name: tangent
+            for name, tangent in tangents[0]._asdict().items()
+            if tangent is not None and not isinstance(tangent, SymbolicZero)
+        }
+        derivative = jnp.zeros_like(value)
+        if any(name in change for name in _QUERY_SIDE):
+            readout, mean = backend.attend(terms, query, key, visible)
+            for name, slope in zip(_QUERY_SIDE, (readout, mean), strict=True):
+                if name in change:
+                    derivative -= _inner(slope, change.pop(name))
+        if change:
+            # Keys, context, bias, context scores and tau: linear in their tangents, in pure JAX.
+            moved = {name: getattr(terms, name) for name in change}
+            derivative += jax.jvp(
+                lambda moved: backend.energy(terms._replace(**moved), query, key, visible),
+                (moved,),
+                (change,),
+            )[1]
+        return value, derivative
+
+    return energy
+
+
+def _inner(slope: Array, tangent: Array) -> Float[Array, "B L"]:
+    """The inner product over all axes but batch and position."""
+    product = slope * tangent.astype(slope.dtype)
+    return jnp.sum(product, axis=tuple(range(2, product.ndim)))
+
+
+_reference = _with_given_derivative(attention_reference)
+
+
+def _check(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> None:
+    q, k = terms.query.shape, terms.key.shape
+    if len(q) != 4 or len(k) != 4 or q[0] != k[0] or q[3] != k[3] or q[2] % k[2]:
+        raise ValueError(
+            f"query, key: got shapes {q} and {k}, expected [B, L, H, K] and [B, S, G, K] with "
+            f"equal B and K, and H a multiple of G."
+        )
+    for name, sites, shape in (
+        ("query_sites", query_sites, q[:2]),
+        ("key_sites", key_sites, k[:2]),
+    ):
+        if sites.position.shape != shape or sites.segment.shape != shape:
+            raise ValueError(
+                f"{name}: got {sites.position.shape} and {sites.segment.shape}, expected {shape}."
+            )
+    for first, second in (("weight", "context"), ("context_query", "context_key")):
+        if (getattr(terms, first) is None) != (getattr(terms, second) is None):
+            raise ValueError(f"{first}, {second}: got one of them, expected both or neither.")
+    if terms.temperature.ndim > 1:
+        raise ValueError(f"temperature: got shape {terms.temperature.shape}, expected [] or [H].")

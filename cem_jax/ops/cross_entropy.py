@@ -1,0 +1,29 @@
+"""Token cross-entropy."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+
+def cross_entropy(
+    logits: Float[Array, "B L V"], targets: Int[Array, "B L"], mask: Bool[Array, "B L"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Summed nats and the number of tokens, over the positions of the mask.
+
+    sum_i m_i (log sum_v exp(l_iv) - l_i,target); the caller divides, once, so that batches,
+    micro-batches and hosts weigh tokens and not rows.
+
+    Args:
+        logits: ``[B, L, V]``, any floating dtype; the sum is in float32 or wider.
+        targets: ``[B, L]``, in [0, V).
+        mask: ``[B, L]``, true where the target counts.
+
+    Returns:
+        Nats ``[]`` and tokens ``[]``.
+    """
+    wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    nats = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
+    weight = mask.astype(wide.dtype)
+    return jnp.sum(nats * weight), jnp.sum(weight)
