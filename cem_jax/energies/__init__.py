@@ -1,0 +1,23 @@
+"""What a layer minimises: pure functions of (u | context) that do not know how."""
+
+from cem_jax.energies.base import Context, Energy, EnergyConfig
+from cem_jax.energies.context_terms import ContextScoreConfig
+from cem_jax.energies.elementwise import ElementwiseConfig, ElementwiseEnergy
+from cem_jax.energies.interaction import InteractionConfig, InteractionEnergy
+from cem_jax.energies.memory import MemoryConfig, MemoryEnergy
+from cem_jax.energies.sum import SumConfig, SumEnergy
+
+__all__ = [
+    "Context",
+    "ContextScoreConfig",
+    "ElementwiseConfig",
+    "ElementwiseEnergy",
+    "Energy",
+    "EnergyConfig",
+    "InteractionConfig",
+    "InteractionEnergy",
+    "MemoryConfig",
+    "MemoryEnergy",
+    "SumConfig",
+    "SumEnergy",
+]

@@ -1,0 +1,55 @@
+"""The contract of an energy: what of the context it needs, and its value per position."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from flax import nnx
+from jaxtyping import Array, Float
+
+from cem_jax.ops.visibility import Sites
+
+Context = Any
+"""A pytree: all that depends on the context alone, computed once for all inner steps."""
+
+
+class Energy(nnx.Module):
+    """eps(u_i | c_{1:i}), a conditional energy of each position; equation (1).
+
+    A subclass holds parameters only: it is read-only in application and keeps no mutable state,
+    so that `jax.grad` of it can be taken inside `jax.lax.scan`. Nothing in it knows how it is
+    minimised. Its weights follow the dtype of their input.
+    """
+
+    def condition(self, c: Float[Array, "B S D"], sites: Sites) -> Context:
+        """Everything that depends on the context alone; nothing, by default.
+
+        Args:
+            c: ``[B, S, D]``, the normed input of the layer, constant over the inner steps.
+            sites: positions and segments, of the context and of the queries alike.
+
+        Returns:
+            A pytree of arrays, handed to every call.
+        """
+        return ()
+
+    def __call__(self, u: Float[Array, "B L D"], context: Context) -> Float[Array, "B L"]:
+        """The energy of each position, in float32 or wider.
+
+        Args:
+            u: ``[B, L, D]``, the variable. Position i's energy may depend on ``u_i`` only; what it
+                needs of other positions comes through ``context``.
+            context: what `condition` returned.
+        """
+        raise ValueError(
+            f"{type(self).__name__}: got no __call__(u, context), expected one that returns the "
+            f"energy of each position, [B, L]; define it in the subclass."
+        )
+
+
+class EnergyConfig(Protocol):
+    """A frozen description of an energy, which builds it for a model width."""
+
+    def build(self, dim: int, *, rngs: nnx.Rngs) -> Energy:
+        """The energy with fresh parameters."""
+        ...
