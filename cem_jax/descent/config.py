@@ -1,0 +1,43 @@
+"""How a layer descends, as one frozen description."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, get_args
+
+from cem_jax.descent.counts import require_count
+from cem_jax.descent.preconditioner import PreconditionerConfig
+from cem_jax.descent.step_size import StepSizeConfig
+
+NormMode = Literal["default", "exact", "once", "none"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DescentConfig:
+    """The options of equation (1).
+
+    Attributes:
+        steps: T, at least 1.
+        norm_mode: ``"default"`` takes the gradient at u = norm(x) and moves x; ``"exact"`` takes
+            that of eps(norm(x) | c) with respect to x; ``"once"`` lets u itself descend from c
+            and returns h + u^(T) - u^(0); ``"none"`` has no norm at all.
+        step_size: eta.
+        preconditioner: P; None is the identity.
+        unroll: how many steps the scan unrolls.
+        remat: whether each step is recomputed in the training derivative.
+    """
+
+    steps: int = 1
+    norm_mode: NormMode = "default"
+    step_size: StepSizeConfig = StepSizeConfig()
+    preconditioner: PreconditionerConfig | None = None
+    unroll: int = 1
+    remat: bool = False
+
+    def __post_init__(self) -> None:
+        require_count("steps", self.steps)
+        require_count("unroll", self.unroll)
+        if self.norm_mode not in get_args(NormMode):
+            raise ValueError(
+                f"norm_mode: got {self.norm_mode!r}, expected one of {get_args(NormMode)}."
+            )
