@@ -1,0 +1,149 @@
+"""The CEM layer: the one place where an energy meets its descent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import optax
+from flax import nnx
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from cem_jax.descent import Descent, DescentConfig, StepSize, descend
+from cem_jax.energies import Energy, EnergyConfig
+from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.constrain import constrain
+from cem_jax.ops.dtypes import require_hidden
+from cem_jax.ops.visibility import Sites, sites_or_dense
+
+
+@dataclasses.dataclass(frozen=True)
+class CEMConfig:
+    """A CEM layer: an energy and how it is lowered."""
+
+    energy: EnergyConfig
+    descent: DescentConfig = DescentConfig()
+
+    def build(self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs) -> CEMLayer:
+        """The layer of a model of width ``dim``."""
+        return CEMLayer(dim, self.energy, self.descent, norm_eps=norm_eps, dtype=dtype, rngs=rngs)
+
+
+class CEMLayer(nnx.Module):
+    """x^(0) = h;  x^(t+1) = x^(t) - eta_t P grad_u eps(u^(t) | c);  the output is x^(T).
+
+    Equation (1), with u = norm(x) and c = norm(h) under one shared gain; `DescentConfig.norm_mode`
+    has the other forms. The residual connection and the norm of a pre-norm transformer are in it:
+    at T = 1 it replaces ``h + sublayer(norm(h))``. The context c is constant over the steps, and
+    the training derivative flows through it.
+
+    Args:
+        dim: D.
+        energy: builds the energy, such as `InteractionConfig` or `ElementwiseConfig`.
+        descent: how it is lowered.
+        transformation: the user's rule, any optax transformation of one position's gradient that
+            comes before P and -eta, such as ``optax.clip_by_global_norm(1.0)``.
+        norm_eps: of the RMS norm.
+        dtype: the dtype of the products; parameters and the carried x stay float32.
+        rngs: the stream ``params`` draws the parameters.
+
+    Source: arXiv 2605.07588.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        energy: EnergyConfig,
+        descent: DescentConfig | None = None,
+        *,
+        transformation: optax.GradientTransformation | None = None,
+        norm_eps: float = 1e-5,
+        dtype: DTypeLike = "float32",
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.dim = dim
+        self.descent = DescentConfig() if descent is None else descent
+        self.dtype = dtype
+        self.user_transformation = transformation
+        normed = self.descent.norm_mode != "none"
+        self.norm = RMSNorm(dim, norm_eps) if normed else None
+        self.energy: Energy = energy.build(dim, rngs=rngs)
+        self.step_size = StepSize(self.descent.step_size, self.descent.steps)
+        matrix = self.descent.preconditioner
+        self.preconditioner = None if matrix is None else matrix.build(dim, rngs=rngs)
+
+    def __call__(
+        self, h: Float[Array, "B L D"], sites: Sites | None = None, *, steps: int | None = None
+    ) -> Float[Array, "B L D"]:
+        """The layer's output, in the dtype of ``h``.
+
+        Args:
+            h: ``[B, L, D]``.
+            sites: positions and segments; by default each row is one document.
+            steps: T, where it differs from the configured one.
+        """
+        return self.run(h, sites, steps=steps).x.astype(h.dtype)
+
+    def run(
+        self,
+        h: Float[Array, "B L D"],
+        sites: Sites | None = None,
+        *,
+        steps: int | None = None,
+        trace: bool = False,
+    ) -> Descent:
+        """The descent itself; with ``trace`` the energies and gradient norms on the way."""
+        require_hidden("h", h, self.dim)
+        sites = sites_or_dense(h, sites)
+        steps = self.descent.steps if steps is None else steps
+        self.step_size.require(steps)
+        h = constrain(h, "B L D")
+        c = h if self.norm is None else self.norm(h)
+        context = self.energy.condition(c.astype(self.dtype), sites)
+
+        def value(u: Array) -> Array:
+            return self.energy(u.astype(self.dtype), context)
+
+        start, energy, at = self._mode(value, h, c)
+        result = descend(
+            energy,
+            start,
+            steps=steps,
+            transformation=self.transformation(),
+            at=at,
+            trace=trace,
+            unroll=self.descent.unroll,
+            remat=self.descent.remat,
+        )
+        x = result.x
+        if self.descent.norm_mode == "once":
+            x = h + (x - c)
+        return result._replace(x=constrain(x, "B L D"))
+
+    def transformation(self) -> optax.GradientTransformation:
+        """The user's rule, then P, then -eta."""
+        parts = [self.user_transformation, self.preconditioner, self.step_size]
+        return optax.chain(*(_as_transformation(part) for part in parts if part is not None))
+
+    def _mode(
+        self, value: Callable[[Array], Array], h: Array, c: Array
+    ) -> tuple[Array, Callable[[Array], Array], Callable[[Array], Array]]:
+        """Where the descent starts, what it lowers, and where its gradient is taken."""
+        norm, mode = self.norm, self.descent.norm_mode
+        if norm is None:
+            return h, value, _identity
+        if mode == "once":
+            return c, value, _identity
+        if mode == "exact":
+            return h, lambda x: value(norm(x)), _identity
+        return h, value, norm
+
+
+def _identity(x: Array) -> Array:
+    return x
+
+
+def _as_transformation(part: Any) -> optax.GradientTransformation:
+    return part if isinstance(part, optax.GradientTransformation) else part.transformation()

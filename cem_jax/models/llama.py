@@ -1,0 +1,157 @@
+"""The baseline's sublayers: multi-head attention and SwiGLU, written by hand as in Llama."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.constrain import constrain
+from cem_jax.ops.dtypes import require_hidden
+from cem_jax.ops.parameters import fan_in, parameter
+from cem_jax.ops.rotary import Rotary, rotate, rotation
+from cem_jax.ops.visibility import Sites, Visible, sites_or_dense
+
+
+@dataclasses.dataclass(frozen=True)
+class MHAConfig:
+    """Multi-head attention with grouped keys.
+
+    Attributes:
+        heads: H.
+        key_heads: G; None is H.
+        head_dim: K; None is D / H.
+        rotary: how queries and keys are rotated.
+        visible: which positions see which.
+    """
+
+    heads: int
+    key_heads: int | None = None
+    head_dim: int | None = None
+    rotary: Rotary = Rotary()
+    visible: Visible = Visible()
+
+    def __post_init__(self) -> None:
+        groups = self.heads if self.key_heads is None else self.key_heads
+        if self.heads < 1 or groups < 1 or self.heads % groups:
+            raise ValueError(
+                f"heads, key_heads: got {self.heads} and {self.key_heads}, expected positive "
+                f"numbers with heads a multiple of key_heads."
+            )
+
+    def build(self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs) -> MHASublayer:
+        """The sublayer of a model of width ``dim``."""
+        return MHASublayer(dim, self, norm_eps=norm_eps, dtype=dtype, rngs=rngs)
+
+
+class MHASublayer(nnx.Module):
+    """h + W_O softmax(q k^T / sqrt(K)) v with q, k rotated and all of norm(h): Llama's attention.
+
+    Args:
+        dim: D.
+        config: the options.
+        norm_eps: of the RMS norm.
+        dtype: of the products.
+        rngs: the stream ``params`` draws the weights, normal with variance 1 / fan-in.
+
+    Parameters: ``norm.gain [D]``, ``wq [D, H, K]``, ``wk, wv [D, G, K]``, ``wo [H, K, D]``.
+
+    Source: Touvron et al., arXiv 2302.13971.
+    """
+
+    def __init__(
+        self, dim: int, config: MHAConfig, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs
+    ) -> None:
+        heads, groups = config.heads, config.key_heads or config.heads
+        if config.head_dim is None and dim % heads:
+            raise ValueError(
+                f"heads: got {heads} for width {dim}, expected a divisor of the width; choose "
+                f"one, or set head_dim."
+            )
+        width = config.head_dim or dim // heads
+        config.rotary.width(width)
+        self.dim, self.config, self.dtype = dim, config, dtype
+        self.norm = RMSNorm(dim, norm_eps)
+        self.wq = parameter(fan_in(rngs, (dim, heads, width), dim), "D H K")
+        self.wk = parameter(fan_in(rngs, (dim, groups, width), dim), "D G K")
+        self.wv = parameter(fan_in(rngs, (dim, groups, width), dim), "D G K")
+        self.wo = parameter(fan_in(rngs, (heads, width, dim), heads * width), "H K D")
+
+    def __call__(
+        self, h: Float[Array, "B L D"], sites: Sites | None = None
+    ) -> Float[Array, "B L D"]:
+        """The sublayer's output; a padding query attends to nothing and keeps its input."""
+        require_hidden("h", h, self.dim)
+        sites = sites_or_dense(h, sites)
+        h = constrain(h, "B L D")
+        c = self.norm(h).astype(self.dtype)
+        table = rotation(sites.position, self.wq.shape[-1], self.config.rotary, c.dtype)
+        weights = (w[...].astype(c.dtype) for w in (self.wq, self.wk, self.wv))
+        query, key, value = (jnp.einsum("bld,dhk->blhk", c, w) for w in weights)
+        mask = self.config.visible.allowed(sites, sites)
+        read = jax.nn.dot_product_attention(
+            rotate(query, table), rotate(key, table), value, mask=mask[:, None]
+        )
+        # The library gives a row without any key the mean of all values.
+        read = jnp.where(jnp.any(mask, axis=-1)[:, :, None, None], read, 0)
+        out = jnp.einsum("blhk,hkd->bld", read, self.wo[...].astype(c.dtype))
+        return constrain(h + out.astype(h.dtype), "B L D")
+
+
+@dataclasses.dataclass(frozen=True)
+class SwiGLUConfig:
+    """A gated MLP; ``features`` is F."""
+
+    features: int
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ValueError(f"features: got {self.features}, expected at least 1.")
+
+    def build(
+        self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs
+    ) -> SwiGLUSublayer:
+        """The sublayer of a model of width ``dim``."""
+        return SwiGLUSublayer(dim, self, norm_eps=norm_eps, dtype=dtype, rngs=rngs)
+
+
+class SwiGLUSublayer(nnx.Module):
+    """h + W_down^T [silu(W_gate c) * (W_up c)] with c = norm(h): Llama's MLP.
+
+    Args:
+        dim: D.
+        config: the options.
+        norm_eps: of the RMS norm.
+        dtype: of the products.
+        rngs: the stream ``params`` draws the weights, normal with variance 1 / fan-in.
+
+    Parameters: ``norm.gain [D]``, ``gate, up [D, F]``, ``down [F, D]``.
+
+    Source: Shazeer, arXiv 2002.05202.
+    """
+
+    def __init__(
+        self, dim: int, config: SwiGLUConfig, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs
+    ) -> None:
+        features = config.features
+        self.dim, self.dtype = dim, dtype
+        self.norm = RMSNorm(dim, norm_eps)
+        self.gate = parameter(fan_in(rngs, (dim, features), dim), "D F")
+        self.up = parameter(fan_in(rngs, (dim, features), dim), "D F")
+        self.down = parameter(fan_in(rngs, (features, dim), features), "F D")
+
+    def __call__(
+        self, h: Float[Array, "B L D"], sites: Sites | None = None
+    ) -> Float[Array, "B L D"]:
+        """The sublayer's output; it does not look at ``sites``."""
+        require_hidden("h", h, self.dim)
+        h = constrain(h, "B L D")
+        c = self.norm(h).astype(self.dtype)
+        gate, up, down = (w[...].astype(c.dtype) for w in (self.gate, self.up, self.down))
+        hidden = jax.nn.silu(c @ gate) * (c @ up)
+        return constrain(h + (hidden @ down).astype(h.dtype), "B L D")

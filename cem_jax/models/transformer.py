@@ -1,0 +1,93 @@
+"""The decoder: embedding, blocks stacked and scanned, norm, readout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from cem_jax.models.config import Sublayer, TransformerConfig
+from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.constrain import constrain
+from cem_jax.ops.parameters import fan_in, parameter
+from cem_jax.ops.visibility import Sites, sites_or_dense
+
+
+class Block(nnx.Module):
+    """An attention sublayer, then an MLP sublayer."""
+
+    def __init__(self, config: TransformerConfig, *, rngs: nnx.Rngs) -> None:
+        common: dict[str, Any] = {"norm_eps": config.norm_eps, "dtype": config.dtype, "rngs": rngs}
+        self.remat = config.remat
+        self.attention: Sublayer = config.attention.build(config.dim, **common)
+        self.mlp: Sublayer = config.mlp.build(config.dim, **common)
+
+    def __call__(self, h: Float[Array, "B L D"], sites: Sites) -> Float[Array, "B L D"]:
+        """The next ``h``; with remat the two sublayers are recomputed one by one."""
+        for sublayer in (self.attention, self.mlp):
+            h = (jax.checkpoint(sublayer) if self.remat else sublayer)(h, sites)
+        return h
+
+
+class Transformer(nnx.Module):
+    """Logits of the next token at each position.
+
+    Args:
+        config: the description, kept as ``config``.
+        rngs: the stream ``params`` draws the parameters.
+
+    Parameters: ``embedding [V, D]``; ``blocks``, those of one block with the layer axis in front;
+    ``norm.gain [D]``; ``readout [V, D]`` unless tied.
+    """
+
+    def __init__(self, config: TransformerConfig, *, rngs: nnx.Rngs) -> None:
+        self.config = config
+        shape = (config.vocab_size, config.dim)
+        self.embedding = parameter(fan_in(rngs, shape, config.dim), "V D")
+        stack = nnx.vmap(lambda keys: Block(config, rngs=keys), in_axes=0, out_axes=0)
+        self.blocks = stack(rngs.split(config.layers))
+        self.norm = RMSNorm(config.dim, config.norm_eps)
+        tied = config.tie_embeddings
+        self.readout = None if tied else parameter(fan_in(rngs, shape, config.dim), "V D")
+
+    def __call__(
+        self, tokens: Int[Array, "B L"], sites: Sites | None = None
+    ) -> Float[Array, "B L V"]:
+        """The logits, in the compute dtype.
+
+        Args:
+            tokens: ``[B, L]``, in [0, V).
+            sites: positions and segments; by default each row is one document.
+        """
+        return self.logits(self.hidden(tokens, sites))
+
+    def hidden(
+        self, tokens: Int[Array, "B L"], sites: Sites | None = None
+    ) -> Float[Array, "B L D"]:
+        """The normed residual stream after the last block, float32."""
+        _require_tokens(tokens)
+        h = constrain(self.embedding[...][tokens], "B L D")
+        sites = sites_or_dense(h, sites)
+        graph, stack = nnx.split(self.blocks)
+
+        def block(h: Array, parameters: Any) -> tuple[Array, None]:
+            return nnx.merge(graph, parameters)(h, sites), None
+
+        return self.norm(jax.lax.scan(block, h, stack)[0])
+
+    def logits(self, hidden: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
+        """The readout of `hidden`."""
+        matrix = self.embedding if self.readout is None else self.readout
+        dtype = self.config.dtype
+        logits = jnp.einsum("bld,vd->blv", hidden.astype(dtype), matrix[...].astype(dtype))
+        return constrain(logits, "B L V")
+
+
+def _require_tokens(tokens: Array) -> None:
+    shape, dtype = getattr(tokens, "shape", None), getattr(tokens, "dtype", None)
+    if dtype is None or shape is None or len(shape) != 2 or not jnp.issubdtype(dtype, jnp.integer):
+        got = type(tokens).__name__ if shape is None else f"shape {shape}, dtype {dtype}"
+        raise ValueError(f"tokens: got {got}, expected an integer array [B, L].")
