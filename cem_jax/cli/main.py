@@ -1,0 +1,62 @@
+"""`cem`: finds the subcommand and hands it the rest of the line."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from typing import NamedTuple
+
+import cem_jax
+
+
+class Command(NamedTuple):
+    """A subcommand: the module whose ``main(arguments)`` runs it, and what it does in one line."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "train": Command("cem_jax.cli.train", "train a model on text and see what it reached"),
+    "verify": Command("cem_jax.cli.verify", "certify that the layers are what they claim"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run ``cem NAME ...`` and return its exit status; a caller's mistake is 2, with one message."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(f"cem_jax {cem_jax.__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean `cem {close[0]}`?" if close else ""
+        print(
+            f"cem: got {name!r}, expected one of {', '.join(COMMANDS)}.{hint}",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        # Imported on demand: a command pays for its own imports only.
+        return importlib.import_module(COMMANDS[name].module).main(rest)
+    except ValueError as error:
+        print(f"cem {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"cem {name}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _help() -> str:
+    lines = ["usage: cem COMMAND [OPTIONS]", "", "Causal Energy Minimization in JAX.", ""]
+    lines += [f"  {name:<10}{command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join([*lines, "", "`cem COMMAND --help` explains a command's options."])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
