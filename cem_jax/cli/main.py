@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run ``cem NAME ...`` and return its exit status; a caller's mistake is 2, with one message."""
+    """Run ``cem NAME ...`` and return its exit status; a caller's mistake is 2 and one message."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
