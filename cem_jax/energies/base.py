@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from flax import nnx
 from jaxtyping import Array, Float
@@ -47,6 +47,7 @@ class Energy(nnx.Module):
         )
 
 
+@runtime_checkable
 class EnergyConfig(Protocol):
     """A frozen description of an energy, which builds it for a model width."""
 

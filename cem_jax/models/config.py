@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import jax.numpy as jnp
 from flax import nnx
@@ -20,6 +20,7 @@ from cem_jax.ops.visibility import Sites
 Family = Literal["llama", "cem-attention", "cem-mlp", "cem"]
 
 
+@runtime_checkable
 class Sublayer(Protocol):
     """Maps ``h [B, L, D]`` at its sites to the next ``h``, norm and residual included."""
 
@@ -28,6 +29,7 @@ class Sublayer(Protocol):
         ...
 
 
+@runtime_checkable
 class SublayerConfig(Protocol):
     """A frozen description of a sublayer, which builds it for a model."""
 
