@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 import jax.numpy as jnp
 import optax
 from flax import nnx
-from jaxtyping import Array
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
 
 from cem_jax.ops.parameters import parameter
 
@@ -77,7 +78,6 @@ class StepSize(nnx.Module):
         def update(
             updates: Any, state: Any, params: Any = None, *, step: Array, **extra: Any
         ) -> tuple[Any, Any]:
-            eta = self(step).astype(updates.dtype)
-            return -eta * updates, state
+            return -self(step, updates.dtype) * updates, state
 
         return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)

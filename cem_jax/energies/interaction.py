@@ -14,6 +14,7 @@ from cem_jax.energies.base import Energy
 from cem_jax.energies.context_terms import ContextScore, ContextScoreConfig, RelativeBias
 from cem_jax.ops.attention_energy import AttentionBackend, attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
+from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
 from cem_jax.ops.visibility import Sites, Visible
@@ -159,7 +160,7 @@ class InteractionEnergy(Energy):
         terms = AttentionTerms(
             query=rotate(query, context.rotation),
             key=context.key,
-            temperature=self._temperature(),
+            temperature=self._temperature(accumulation_dtype(u)),
             weight=self._weight(u),
             context=context.values,
             bias=None if self.bias is None else self.bias.table[...],
@@ -174,10 +175,10 @@ class InteractionEnergy(Energy):
             backend=self.config.backend,
         )
 
-    def _temperature(self) -> Array:
+    def _temperature(self, dtype: jnp.dtype) -> Float[Array, ""]:
         if self.log_temperature is None:
-            return jnp.float32(self.temperature)
-        return jnp.exp(self.log_temperature[...])
+            return jnp.asarray(self.temperature, dtype)
+        return jnp.exp(self.log_temperature[...].astype(dtype))
 
     def _weight(self, u: Float[Array, "B L D"]) -> Array | None:
         if self.d is None:

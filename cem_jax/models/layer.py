@@ -15,7 +15,7 @@ from cem_jax.descent import Descent, DescentConfig, StepSize, descend
 from cem_jax.energies import Energy, EnergyConfig
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.constrain import constrain
-from cem_jax.ops.dtypes import require_hidden
+from cem_jax.ops.dtypes import accumulation_dtype, require_hidden
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
 
@@ -99,7 +99,8 @@ class CEMLayer(nnx.Module):
         sites = sites_or_dense(h, sites)
         steps = self.descent.steps if steps is None else steps
         self.step_size.require(steps)
-        h = constrain(h, "B L D")
+        # A narrow residual stream is widened once, so that c and u^(0) are the same norm of it.
+        h = constrain(h.astype(accumulation_dtype(h)), "B L D")
         c = h if self.norm is None else self.norm(h)
         context = self.energy.condition(c.astype(self.dtype), sites)
 
