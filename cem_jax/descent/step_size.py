@@ -57,11 +57,11 @@ class StepSize(nnx.Module):
         value = jnp.full((steps,), initial) if axes == "T" else initial
         self.raw = None if axes is None else parameter(value, axes)
 
-    def __call__(self, step: Array) -> Array:
-        """Eta of one step, ``[]``."""
+    def __call__(self, step: Array, dtype: DTypeLike = "float32") -> Float[Array, ""]:
+        """eta of one step, in the dtype of what it will scale."""
         if self.raw is None:
-            return jnp.float32(self.config.initial)
-        eta = jnp.exp(self.raw[...])
+            return jnp.asarray(self.config.initial, dtype)
+        eta = jnp.exp(self.raw[...].astype(dtype))
         return eta[step] if eta.ndim else eta
 
     def require(self, steps: int) -> None:
