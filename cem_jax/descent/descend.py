@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import errors as flax_errors
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from cem_jax.descent.counts import require_count
 from cem_jax.descent.per_position import PerPosition
@@ -44,6 +44,7 @@ def descend(
     steps: int,
     transformation: optax.GradientTransformation,
     at: Callable[[Array], Array] = identity,
+    live: Bool[Array, "B L"] | None = None,
     trace: bool = False,
     unroll: int = 1,
     remat: bool = False,
@@ -63,6 +64,8 @@ def descend(
             optax its update is added, so that a plain step is ``optax.scale(-eta)``.
             ``optax.add_noise`` draws the same noise at every position.
         at: where the gradient is taken, such as a norm.
+        live: false at padding. Where the gradient is exactly zero there, the outer derivative
+            stops: through a rule that divides by its norm it would be NaN, and reach every weight.
         trace: whether energies and gradient norms are recorded; free when they are not.
         unroll: how many steps the scan unrolls, at least 1.
         remat: whether a step's intermediates are recomputed in the outer derivative, so that
@@ -89,7 +92,10 @@ def descend(
         else:
             gradient, _ = jax.grad(total, has_aux=True)(at(x))
             record = None
+        still = None if live is None else ~live & jnp.all(gradient == 0, axis=-1)
+        gradient = _stopped(gradient, still)
         update, state = transform.update(gradient, state, x, step=index)
+        update = _stopped(update, still)
         return (x + update.astype(x.dtype), state), record
 
     body = jax.checkpoint(step) if remat else step
@@ -105,6 +111,13 @@ def descend(
             "(u, context); pass what changes through the context, or compute it in condition()."
         ) from error
     return Descent(x, jnp.concatenate([record[0], last[None]]), record[1])
+
+
+def _stopped(value: Array, where: Bool[Array, "B L"] | None) -> Array:
+    """The same value, constant in the outer derivative where told."""
+    if where is None:
+        return value
+    return jnp.where(where[..., None], jax.lax.stop_gradient(value), value)
 
 
 def _checked_total(energy: Value) -> Callable[[Array], tuple[Array, Array]]:

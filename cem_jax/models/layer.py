@@ -114,6 +114,8 @@ class CEMLayer(nnx.Module):
             steps=steps,
             transformation=self.transformation(),
             at=at,
+            # A plain step, preconditioned or not, is linear in the gradient and needs no guard.
+            live=None if self.user_transformation is None else sites.segment != 0,
             trace=trace,
             unroll=self.descent.unroll,
             remat=self.descent.remat,
