@@ -2,6 +2,7 @@
 
 from cem_jax.descent.config import DescentConfig, NormMode
 from cem_jax.descent.descend import Descent, descend
+from cem_jax.descent.per_position import require_transformation
 from cem_jax.descent.preconditioner import Preconditioner, PreconditionerConfig
 from cem_jax.descent.step_size import StepSize, StepSizeConfig
 
@@ -14,4 +15,5 @@ __all__ = [
     "StepSize",
     "StepSizeConfig",
     "descend",
+    "require_transformation",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
-from cem_jax.descent.counts import require_count
 from cem_jax.descent.preconditioner import PreconditionerConfig
 from cem_jax.descent.step_size import StepSizeConfig
+from cem_jax.ops.checks import require_count, require_one_of
 
 NormMode = Literal["default", "exact", "once", "none"]
 
@@ -37,7 +37,4 @@ class DescentConfig:
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         require_count("unroll", self.unroll)
-        if self.norm_mode not in get_args(NormMode):
-            raise ValueError(
-                f"norm_mode: got {self.norm_mode!r}, expected one of {get_args(NormMode)}."
-            )
+        require_one_of("norm_mode", self.norm_mode, get_args(NormMode))

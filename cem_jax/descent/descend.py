@@ -11,8 +11,8 @@ import optax
 from flax import errors as flax_errors
 from jaxtyping import Array, Bool, Float
 
-from cem_jax.descent.counts import require_count
 from cem_jax.descent.per_position import PerPosition
+from cem_jax.ops.checks import require_count
 from cem_jax.ops.dtypes import accumulation_dtype
 
 Value = Callable[[Array], Array]

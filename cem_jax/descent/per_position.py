@@ -9,6 +9,15 @@ import optax
 from jaxtyping import Array, Float
 
 
+def require_transformation(transformation: Any) -> None:
+    """Refuse anything but an optax transformation."""
+    if not isinstance(transformation, optax.GradientTransformation):
+        raise ValueError(
+            f"transformation: got {transformation!r}, expected an optax GradientTransformation, "
+            f"such as optax.clip_by_global_norm(1.0)."
+        )
+
+
 class PerPosition:
     """An optax transformation vmapped over batch and position, state and all.
 
@@ -21,11 +30,7 @@ class PerPosition:
     """
 
     def __init__(self, transformation: optax.GradientTransformation) -> None:
-        if not isinstance(transformation, optax.GradientTransformation):
-            raise ValueError(
-                f"transformation: got {type(transformation).__name__}, expected an optax "
-                f"GradientTransformation, such as optax.scale(-0.1)."
-            )
+        require_transformation(transformation)
         self._inner = optax.with_extra_args_support(transformation)
 
     def init(self, x: Float[Array, "B L D"]) -> Any:

@@ -12,6 +12,7 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float
 
+from cem_jax.ops.checks import require_count
 from cem_jax.ops.parameters import fan_in, parameter
 
 
@@ -28,8 +29,7 @@ class PreconditionerConfig:
     definite: bool = False
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"preconditioner rank: got {self.rank}, expected at least 1.")
+        require_count("preconditioner rank", self.rank)
 
     def build(self, dim: int, *, rngs: nnx.Rngs) -> Preconditioner:
         """The preconditioner of a model of width ``dim``; the identity at the start."""

@@ -12,6 +12,7 @@ from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from cem_jax.ops.checks import require_count, require_one_of, require_positive
 from cem_jax.ops.parameters import parameter
 
 Learning = Literal["fixed", "layer", "step"]
@@ -31,12 +32,8 @@ class StepSizeConfig:
     learn: Learning = "layer"
 
     def __post_init__(self) -> None:
-        if not 0 < self.initial < math.inf:
-            raise ValueError(f"step size: got {self.initial}, expected a finite positive number.")
-        if self.learn not in get_args(Learning):
-            raise ValueError(
-                f"step size learning: got {self.learn!r}, expected one of {get_args(Learning)}."
-            )
+        require_positive("step size", self.initial)
+        require_one_of("step size learning", self.learn, get_args(Learning))
 
 
 class StepSize(nnx.Module):
@@ -66,6 +63,7 @@ class StepSize(nnx.Module):
 
     def require(self, steps: int) -> None:
         """Refuse more steps than there are learned step sizes: no rule says what they would be."""
+        require_count("steps", steps)
         if self.config.learn == "step" and steps > self.steps:
             raise ValueError(
                 f"steps: got {steps} with {self.steps} learned step sizes, expected at most "

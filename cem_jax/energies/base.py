@@ -54,3 +54,12 @@ class EnergyConfig(Protocol):
     def build(self, dim: int, *, rngs: nnx.Rngs) -> Energy:
         """The energy with fresh parameters."""
         ...
+
+
+def require_energy_config(name: str, config: Any) -> None:
+    """Refuse what does not build an energy, such as an energy itself, a class or a name."""
+    if isinstance(config, type) or not isinstance(config, EnergyConfig):
+        raise ValueError(
+            f"{name}: got {config!r}, expected the config of an energy, with build(dim, *, rngs), "
+            f"such as InteractionConfig(heads=4)."
+        )

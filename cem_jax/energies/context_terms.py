@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from cem_jax.ops.checks import require_count
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
 from cem_jax.ops.visibility import Sites
@@ -36,8 +37,7 @@ class ContextScoreConfig:
     rotary: Rotary = Rotary()
 
     def __post_init__(self) -> None:
-        if self.width < 1:
-            raise ValueError(f"context score width: got {self.width}, expected at least 1.")
+        require_count("context score width", self.width)
         self.rotary.width(self.width)
 
 

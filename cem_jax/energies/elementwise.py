@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
+from cem_jax.ops.checks import require_count, require_one_of
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.potentials import (
@@ -41,14 +42,9 @@ class ElementwiseConfig:
     backend: ElementwiseBackend = "given"
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ValueError(f"features: got {self.features}, expected at least 1.")
-        for name, value, known in (
-            ("form", self.form, get_args(Form)),
-            ("backend", self.backend, get_args(ElementwiseBackend)),
-        ):
-            if value not in known:
-                raise ValueError(f"{name}: got {value!r}, expected one of {known}.")
+        require_count("features", self.features)
+        require_one_of("form", self.form, get_args(Form))
+        require_one_of("backend", self.backend, get_args(ElementwiseBackend))
         require_activation(self.activation)
 
     def build(self, dim: int, *, rngs: nnx.Rngs) -> ElementwiseEnergy:

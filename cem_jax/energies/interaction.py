@@ -14,6 +14,12 @@ from cem_jax.energies.base import Energy
 from cem_jax.energies.context_terms import ContextScore, ContextScoreConfig, RelativeBias
 from cem_jax.ops.attention_energy import AttentionBackend, attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
+from cem_jax.ops.checks import (
+    require_count,
+    require_heads,
+    require_one_of,
+    require_positive,
+)
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
@@ -55,24 +61,13 @@ class InteractionConfig:
     backend: AttentionBackend = "reference"
 
     def __post_init__(self) -> None:
-        groups = self.heads if self.key_heads is None else self.key_heads
-        if self.heads < 1 or groups < 1 or self.heads % groups:
-            raise ValueError(
-                f"heads, key_heads: got {self.heads} and {self.key_heads}, expected positive "
-                f"numbers with heads a multiple of key_heads."
-            )
-        if self.head_dim is not None and self.head_dim < 1:
-            raise ValueError(f"head_dim: got {self.head_dim}, expected at least 1.")
-        for name, value, known in (
-            ("diagonal", self.diagonal, get_args(Diagonal)),
-            ("backend", self.backend, get_args(AttentionBackend)),
-        ):
-            if value not in known:
-                raise ValueError(f"{name}: got {value!r}, expected one of {known}.")
-        if self.temperature is not None and not self.temperature > 0:
-            raise ValueError(f"temperature: got {self.temperature}, expected a positive number.")
-        if self.relative_bias is not None and self.relative_bias < 1:
-            raise ValueError(f"relative_bias: got {self.relative_bias}, expected at least 1.")
+        require_heads(self.heads, self.key_heads, self.head_dim)
+        require_one_of("diagonal", self.diagonal, get_args(Diagonal))
+        require_one_of("backend", self.backend, get_args(AttentionBackend))
+        if self.temperature is not None:
+            require_positive("temperature", self.temperature)
+        if self.relative_bias is not None:
+            require_count("relative_bias", self.relative_bias)
         if self.relative_bias is not None and not self.visible.causal:
             raise ValueError(
                 "relative_bias: got a bidirectional energy, expected a causal one, since the "

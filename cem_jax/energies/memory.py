@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
+from cem_jax.ops.checks import require_count
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 
@@ -22,8 +23,7 @@ class MemoryConfig:
     patterns: int
 
     def __post_init__(self) -> None:
-        if self.patterns < 1:
-            raise ValueError(f"patterns: got {self.patterns}, expected at least 1.")
+        require_count("patterns", self.patterns)
 
     def build(self, dim: int, *, rngs: nnx.Rngs) -> MemoryEnergy:
         """The energy for a model of width ``dim``."""

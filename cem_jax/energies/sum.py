@@ -7,7 +7,7 @@ import dataclasses
 from flax import nnx
 from jaxtyping import Array, Float
 
-from cem_jax.energies.base import Context, Energy, EnergyConfig
+from cem_jax.energies.base import Context, Energy, EnergyConfig, require_energy_config
 from cem_jax.ops.visibility import Sites
 
 
@@ -18,8 +18,13 @@ class SumConfig:
     terms: tuple[EnergyConfig, ...]
 
     def __post_init__(self) -> None:
-        if not self.terms:
-            raise ValueError("terms: got none, expected at least one energy config.")
+        if not isinstance(self.terms, tuple) or not self.terms:
+            raise ValueError(
+                f"terms: got {self.terms!r}, expected a tuple of at least one energy config, such "
+                f"as (InteractionConfig(4), ElementwiseConfig(344))."
+            )
+        for term in self.terms:
+            require_energy_config("terms", term)
 
     def build(self, dim: int, *, rngs: nnx.Rngs) -> SumEnergy:
         """The sum, each term with parameters of its own."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-import jax.numpy as jnp
 from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array
@@ -15,6 +15,8 @@ from cem_jax.descent import DescentConfig, PreconditionerConfig, StepSizeConfig
 from cem_jax.energies import ElementwiseConfig, InteractionConfig
 from cem_jax.models.layer import CEMConfig
 from cem_jax.models.llama import MHAConfig, SwiGLUConfig
+from cem_jax.ops.checks import require_count, require_one_of, require_positive
+from cem_jax.ops.dtypes import require_floating
 from cem_jax.ops.visibility import Sites
 
 Family = Literal["llama", "cem-attention", "cem-mlp", "cem"]
@@ -82,10 +84,11 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "dim", "layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: got {getattr(self, name)}, expected at least 1.")
-        if not jnp.issubdtype(jnp.dtype(self.dtype), jnp.floating):
-            raise ValueError(f"dtype: got {self.dtype}, expected a floating dtype.")
+            require_count(name, getattr(self, name))
+        require_positive("norm_eps", self.norm_eps)
+        require_floating("dtype", self.dtype)
+        for name in ("attention", "mlp"):
+            _require_sublayer(name, getattr(self, name))
 
     @classmethod
     def tiny(
@@ -122,11 +125,20 @@ class TransformerConfig:
         return cls(vocab_size, 768, 12, *sublayers, tie_embeddings=False)
 
 
+def _require_sublayer(name: str, config: Any) -> None:
+    build = None if isinstance(config, type) else getattr(config, "build", None)
+    # An energy's config builds too, but for a layer: without the sublayer's own arguments.
+    if build is None or "norm_eps" not in inspect.signature(build).parameters:
+        raise ValueError(
+            f"{name}: got {config!r}, expected the config of a sublayer, with "
+            f"build(dim, *, norm_eps, dtype, rngs); wrap an energy as CEMConfig(energy)."
+        )
+
+
 def _family(
     family: Family, recipe: Recipe | None, *, layers: int, heads: int, features: int
 ) -> tuple[SublayerConfig, SublayerConfig]:
-    if family not in get_args(Family):
-        raise ValueError(f"family: got {family!r}, expected one of {get_args(Family)}.")
+    require_one_of("family", family, get_args(Family))
     recipe = Recipe() if recipe is None else recipe
     # 0.15 at three layers trained well; by the square root of depth the sum of the updates of
     # all layers keeps its size.

@@ -11,11 +11,12 @@ from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from cem_jax.descent import Descent, DescentConfig, StepSize, descend
-from cem_jax.energies import Energy, EnergyConfig
+from cem_jax.descent import Descent, DescentConfig, StepSize, descend, require_transformation
+from cem_jax.energies import Energy, EnergyConfig, require_energy_config
 from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.checks import require_count
 from cem_jax.ops.constrain import constrain
-from cem_jax.ops.dtypes import accumulation_dtype, require_hidden
+from cem_jax.ops.dtypes import accumulation_dtype, require_floating, require_hidden
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
 
@@ -63,9 +64,14 @@ class CEMLayer(nnx.Module):
         dtype: DTypeLike = "float32",
         rngs: nnx.Rngs,
     ) -> None:
+        require_count("dim", dim)
+        require_energy_config("energy", energy)
+        require_floating("dtype", dtype)
         self.dim = dim
         self.descent = DescentConfig() if descent is None else descent
         self.dtype = dtype
+        if transformation is not None:
+            require_transformation(transformation)
         self.user_transformation = transformation
         normed = self.descent.norm_mode != "none"
         self.norm = RMSNorm(dim, norm_eps) if normed else None

@@ -11,6 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.checks import require_count, require_heads
 from cem_jax.ops.constrain import constrain
 from cem_jax.ops.dtypes import require_hidden
 from cem_jax.ops.parameters import fan_in, parameter
@@ -37,12 +38,7 @@ class MHAConfig:
     visible: Visible = Visible()
 
     def __post_init__(self) -> None:
-        groups = self.heads if self.key_heads is None else self.key_heads
-        if self.heads < 1 or groups < 1 or self.heads % groups:
-            raise ValueError(
-                f"heads, key_heads: got {self.heads} and {self.key_heads}, expected positive "
-                f"numbers with heads a multiple of key_heads."
-            )
+        require_heads(self.heads, self.key_heads, self.head_dim)
 
     def build(self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs) -> MHASublayer:
         """The sublayer of a model of width ``dim``."""
@@ -110,8 +106,7 @@ class SwiGLUConfig:
     features: int
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ValueError(f"features: got {self.features}, expected at least 1.")
+        require_count("features", self.features)
 
     def build(
         self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from cem_jax.ops.checks import require_positive
 from cem_jax.ops.norms import rms_norm
 from cem_jax.ops.parameters import parameter
 
@@ -21,8 +22,7 @@ class RMSNorm(nnx.Module):
     """
 
     def __init__(self, dim: int, eps: float) -> None:
-        if not eps > 0:
-            raise ValueError(f"norm eps: got {eps}, expected a positive number.")
+        require_positive("norm_eps", eps)
         self.eps = eps
         self.gain = parameter(jnp.ones((dim,)), "D")
 

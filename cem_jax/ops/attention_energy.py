@@ -126,5 +126,24 @@ def _check(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> None:
     for first, second in (("weight", "context"), ("context_query", "context_key")):
         if (getattr(terms, first) is None) != (getattr(terms, second) is None):
             raise ValueError(f"{first}, {second}: got one of them, expected both or neither.")
-    if terms.temperature.ndim > 1:
-        raise ValueError(f"temperature: got shape {terms.temperature.shape}, expected [] or [H].")
+    batch, length, heads, _ = q
+    _expect("temperature", terms.temperature, "[] or [H]", (), (heads,))
+    if terms.bias is not None:
+        _expect("bias", terms.bias, "[H, W]", (heads, *terms.bias.shape[1:2]))
+    if terms.weight is not None and terms.context is not None:
+        width = terms.context.shape[-1]
+        _expect("context", terms.context, "[B, S, D]", (*k[:2], width))
+        shapes = (batch, length, width), (batch, length, heads, width)
+        _expect("weight", terms.weight, "[B, L, D] or [B, L, H, D]", *shapes)
+    if terms.context_query is not None and terms.context_key is not None:
+        width = terms.context_key.shape[-1]
+        _expect("context_query", terms.context_query, "[B, L, H, C]", (*q[:3], width))
+        _expect("context_key", terms.context_key, "[B, S, G, C]", (*k[:3], width))
+
+
+def _expect(name: str, value: Array, meaning: str, *shapes: tuple[int, ...]) -> None:
+    if value.shape not in shapes:
+        raise ValueError(
+            f"{name}: got shape {value.shape}, expected {meaning}, here "
+            f"{' or '.join(map(str, shapes))}."
+        )

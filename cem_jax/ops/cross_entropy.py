@@ -22,7 +22,16 @@ def cross_entropy(
 
     Returns:
         Nats ``[]`` and tokens ``[]``.
+
+    Raises:
+        ValueError: for shapes that do not fit.
     """
+    for name, value in (("targets", targets), ("mask", mask)):
+        if value.shape != logits.shape[:-1]:
+            raise ValueError(
+                f"{name}: got shape {value.shape} for logits of shape {logits.shape}, expected "
+                f"{logits.shape[:-1]}; give one per position."
+            )
     wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     nats = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
     weight = mask.astype(wide.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -9,6 +11,18 @@ from jaxtyping import Array
 def accumulation_dtype(x: Array) -> jnp.dtype:
     """Float32, or wider where ``x`` is wider: scores, log-sum-exp, energies and the carried x."""
     return jnp.promote_types(x.dtype, jnp.float32)
+
+
+def require_floating(name: str, dtype: Any) -> None:
+    """Refuse what is not the name of a floating dtype."""
+    try:
+        floating = jnp.issubdtype(jnp.dtype(dtype), jnp.floating)
+    except TypeError:
+        floating = False
+    if not floating:
+        raise ValueError(
+            f"{name}: got {dtype!r}, expected a floating dtype; use 'float32' or 'bfloat16'."
+        )
 
 
 def require_hidden(name: str, h: Array, dim: int) -> None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.scipy.special import erf
 from jaxtyping import Array
 
+from cem_jax.ops.checks import require_one_of
 from cem_jax.ops.dtypes import accumulation_dtype
 
 Activation = Literal["silu", "gelu", "squared_relu"]
@@ -114,8 +115,7 @@ _POTENTIAL: dict[str, Callable[[Array], Array]] = {
 
 def require_activation(name: str) -> None:
     """Refuse a name that is no activation."""
-    if name not in _PHI:
-        raise ValueError(f"activation: got {name!r}, expected one of {get_args(Activation)}.")
+    require_one_of("activation", name, get_args(Activation))
 
 
 def activate(z: Array, activation: Activation) -> Array:
@@ -144,6 +144,7 @@ def potential(z: Array, activation: Activation, backend: ElementwiseBackend = "g
         Phi(z) in float32 or wider.
     """
     require_activation(activation)
+    require_one_of("backend", backend, get_args(ElementwiseBackend))
     wide = z.astype(accumulation_dtype(z))
     if backend == "plain":
         return _POTENTIAL[activation](wide)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from cem_jax.ops.checks import require_positive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,10 +25,12 @@ class Rotary:
     base: float = 10_000.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.fraction <= 1.0:
-            raise ValueError(f"rotary fraction: got {self.fraction}, expected 0 <= fraction <= 1.")
-        if self.base <= 0:
-            raise ValueError(f"rotary base: got {self.base}, expected a positive number.")
+        if not isinstance(self.fraction, numbers.Real) or not 0.0 <= self.fraction <= 1.0:
+            raise ValueError(
+                f"rotary fraction: got {self.fraction!r}, expected 0 <= fraction <= 1; it is the "
+                f"share of a head that turns."
+            )
+        require_positive("rotary base", self.base)
 
     def width(self, head_dim: int) -> int:
         """The number of rotated columns of a head; even."""

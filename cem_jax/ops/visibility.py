@@ -8,6 +8,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from cem_jax.ops.checks import require_count
+
 
 class Sites(NamedTuple):
     """Where positions stand: two integer vectors per example, never a mask.
@@ -36,13 +38,18 @@ def sites_or_dense(h: Array, sites: Sites | None) -> Sites:
             f"sites: got {type(sites).__name__}, expected Sites(position, segment) or None."
         )
     for name, value in zip(("position", "segment"), sites, strict=True):
-        if value.shape != h.shape[:2]:
+        shape = getattr(value, "shape", None)
+        if shape != h.shape[:2]:
+            got = type(value).__name__ if shape is None else f"shape {shape}"
             raise ValueError(
-                f"sites.{name}: got shape {value.shape}, expected {h.shape[:2]}, the batch and "
+                f"sites.{name}: got {got}, expected {h.shape[:2]}, the batch and "
                 f"length of the input {h.shape}; give one integer per position."
             )
         if not jnp.issubdtype(value.dtype, jnp.integer):
-            raise ValueError(f"sites.{name}: got dtype {value.dtype}, expected an integer dtype.")
+            raise ValueError(
+                f"sites.{name}: got dtype {value.dtype}, expected an integer dtype; cast with "
+                f".astype(jnp.int32)."
+            )
     return sites
 
 
@@ -63,10 +70,8 @@ class Visible:
     window: int | None = None
 
     def __post_init__(self) -> None:
-        if self.window is not None and self.window < 1:
-            raise ValueError(
-                f"window: got {self.window}, expected at least 1 (a position sees itself) or None."
-            )
+        if self.window is not None:
+            require_count("window", self.window)
 
     def allowed(self, query: Sites, key: Sites) -> Bool[Array, "B L S"]:
         """The boolean mask of a tile of queries against a tile of keys."""

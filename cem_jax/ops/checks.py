@@ -1,0 +1,43 @@
+"""Checks of static options, shared so that every message says the same three things."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+
+def require_count(name: str, value: Any) -> None:
+    """Refuse anything but a Python integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(
+            f"{name}: got {value!r}, expected a Python integer of at least 1; it is static, part "
+            f"of the compiled program."
+        )
+
+
+def require_positive(name: str, value: Any) -> None:
+    """Refuse anything but a finite positive number."""
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        raise ValueError(
+            f"{name}: got {value!r}, expected a finite positive number; pass a Python float."
+        )
+
+
+def require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Refuse a name that is not among the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: got {value!r}, expected one of {known}; choose one of these.")
+
+
+def require_heads(heads: Any, key_heads: Any, head_dim: Any) -> None:
+    """Refuse counts of heads that do not fit; None stands for the default."""
+    require_count("heads", heads)
+    for name, value in (("key_heads", key_heads), ("head_dim", head_dim)):
+        if value is not None:
+            require_count(name, value)
+    if key_heads is not None and heads % key_heads:
+        raise ValueError(
+            f"heads, key_heads: got {heads} and {key_heads}, expected heads to be a multiple of "
+            f"key_heads; choose a divisor of {heads}."
+        )
