@@ -1,0 +1,105 @@
+"""What a model reached on text: loss, perplexity, bits per byte."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float
+
+from cem_jax.data.packing import Batch, PackedRows
+from cem_jax.ops.cross_entropy import cross_entropy
+
+
+@dataclasses.dataclass(frozen=True)
+class Perplexity:
+    """The figures of a model on documents.
+
+    Attributes:
+        nats: of all predicted tokens together, document ends included.
+        tokens: how many there are.
+        utf8_bytes: of the documents, separators not counted.
+    """
+
+    nats: float
+    tokens: int
+    utf8_bytes: int
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss); infinite where that overflows."""
+        return math.exp(self.loss) if self.loss < 700 else math.inf
+
+    @property
+    def bits_per_byte(self) -> float:
+        """nats / ln 2 / bytes: it does not depend on the tokenizer."""
+        return self.nats / math.log(2) / self.utf8_bytes
+
+
+RowNats = Callable[[dict[str, Any], Batch], Float[Array, "B"]]
+
+
+def make_row_nats(graph: nnx.GraphDef[Any]) -> RowNats:
+    """The jitted map (params, batch) -> summed nats of each row ``[B]``."""
+
+    def row_nats(params: dict[str, Any], batch: Batch) -> Float[Array, "B"]:
+        logits = nnx.merge(graph, params)(batch.inputs, batch.sites)
+        one = jax.vmap(lambda *row: cross_entropy(*(x[None] for x in row))[0])
+        return one(logits, batch.targets, batch.mask)
+
+    return jax.jit(row_nats)
+
+
+def perplexity(
+    row_nats: RowNats,
+    params: dict[str, Any],
+    rows: PackedRows,
+    *,
+    batch: int,
+    utf8_bytes: int,
+) -> Perplexity:
+    """The figures of the documents that the rows hold, each token with equal weight.
+
+    Args:
+        row_nats: see `make_row_nats`.
+        params: of the model.
+        rows: all of the packed documents.
+        batch: how many rows are evaluated at a time; the figures do not depend on it.
+        utf8_bytes: of the documents, see `data.corpora.utf8_bytes`.
+    """
+    nats, tokens = total_nats(row_nats, params, rows, batch=batch)
+    return Perplexity(nats, tokens, utf8_bytes)
+
+
+def total_nats(
+    row_nats: RowNats, params: dict[str, Any], rows: PackedRows, *, batch: int
+) -> tuple[float, int]:
+    """Nats and tokens of any rows, summed.
+
+    The last batch is filled with empty rows, and rows are added in their order, in float64.
+
+    Args:
+        row_nats: see `make_row_nats`.
+        params: of the model.
+        rows: packed documents, or some rows of them.
+        batch: how many rows are evaluated at a time, at least 1.
+    """
+    if batch < 1:
+        raise ValueError(f"batch: got {batch}, expected at least 1.")
+    padded = rows.padded(batch)
+    pieces = [
+        row_nats(params, padded.batch(slice(start, start + batch)))
+        for start in range(0, len(padded), batch)
+    ]
+    nats = np.concatenate([np.asarray(piece, np.float64) for piece in pieces])
+    return float(nats.sum()), rows.predicted

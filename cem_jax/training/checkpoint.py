@@ -1,0 +1,94 @@
+"""Checkpoints: parameters, optimiser, step and metadata as one unit on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cem_jax.training.state import State
+
+
+class Checkpoints:
+    """The newest states of a run in one folder, by Orbax.
+
+    A state is written in the background while training goes on, to a temporary name that becomes
+    the step's own when all of it is there: a step that is listed is whole. Use it in a ``with``
+    block, which waits for the last write.
+
+    Args:
+        folder: where; it is created.
+        keep: how many states are kept, at least 1.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        if keep < 1:
+            raise ValueError(f"keep: got {keep}, expected at least 1.")
+        import orbax.checkpoint as ocp
+
+        self._ocp: Any = ocp
+        options = ocp.CheckpointManagerOptions(max_to_keep=keep, cleanup_tmp_directories=True)
+        self._manager: Any = ocp.CheckpointManager(folder.resolve(), options=options)
+
+    def save(self, state: State, metadata: dict[str, Any]) -> None:
+        """Write the state under its step, with metadata that JSON can hold.
+
+        Raises:
+            ValueError: a state of this step or a later one is there already.
+        """
+        step, latest = int(state["step"]), self.latest()
+        args = self._ocp.args
+        saved = self._manager.save(
+            step,
+            args=args.Composite(state=args.StandardSave(state), metadata=args.JsonSave(metadata)),
+        )
+        # Orbax refuses without a word.
+        if not saved:
+            raise ValueError(
+                f"step: got {step} to save after step {latest}, expected a later one; use a new "
+                f"folder, or delete the later states first."
+            )
+
+    def latest(self) -> int | None:
+        """The newest step, or None where there is no state."""
+        step: int | None = self._manager.latest_step()
+        return step
+
+    def restore(self, abstract: State, step: int | None = None) -> tuple[State, dict[str, Any]]:
+        """The state and metadata of a step, the newest by default.
+
+        Args:
+            abstract: shapes, dtypes and shardings; see `state.abstract`. Always given: without it
+                the layout of the run that wrote it is taken.
+            step: which.
+
+        Raises:
+            ValueError: there is no state, or it is not of this shape.
+        """
+        step = self.latest() if step is None else step
+        if step not in self._manager.all_steps():
+            raise ValueError(
+                f"checkpoint: got no step {step} in {self._manager.directory}, expected one of "
+                f"{list(self._manager.all_steps())}."
+            )
+        args = self._ocp.args
+        restored = self._manager.restore(
+            step,
+            args=args.Composite(state=args.StandardRestore(abstract), metadata=args.JsonRestore()),
+        )
+        return restored["state"], restored["metadata"]
+
+    def wait(self) -> None:
+        """Until all that was saved is on disk."""
+        self._manager.wait_until_finished()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._manager.close()

@@ -1,0 +1,131 @@
+"""The loop: steps, and what happens between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from cem_jax.data.packing import Batch
+from cem_jax.training.config import TrainingConfig
+from cem_jax.training.state import State
+from cem_jax.training.step import Metrics, Step
+
+Record = dict[str, Any]
+"""What is known of a step, by name; a line of ``metrics.jsonl``."""
+
+
+class NonFiniteError(ArithmeticError):
+    """A loss or gradient that is no finite number; the run cannot go on from it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hooks:
+    """What the caller does along the way; each is optional.
+
+    Attributes:
+        record: takes the metrics of the steps since the last call, one record per step.
+        evaluate: figures of the parameters, by name; called with `TrainingConfig.evaluate_every`.
+        sample: takes the step and the parameters, after each evaluation.
+        evaluated: takes the step and what ``evaluate`` returned.
+        save: keeps a state whose figures are all finite.
+    """
+
+    record: Callable[[list[Record]], None] | None = None
+    evaluate: Callable[[dict[str, Any]], Record] | None = None
+    sample: Callable[[int, dict[str, Any]], None] | None = None
+    evaluated: Callable[[int, Record], None] | None = None
+    save: Callable[[int, State], None] | None = None
+
+
+def train(
+    state: State,
+    step: Step,
+    batches: Callable[[int], Batch],
+    config: TrainingConfig,
+    hooks: Hooks | None = None,
+) -> State:
+    """Run the steps that are left, from ``state["step"]`` to ``config.steps``.
+
+    Args:
+        state: where to start; it is consumed.
+        step: see `make_step`.
+        batches: the batch of a step, a pure function.
+        config: how many steps, and how often to look.
+        hooks: what to do along the way.
+
+    Returns:
+        The state after the last step.
+
+    Raises:
+        NonFiniteError: a loss or a gradient is not finite. No state from there on is saved.
+    """
+    hooks = Hooks() if hooks is None else hooks
+    pending = _Pending()
+    for index in range(int(state["step"]), config.steps):
+        state, metrics = step(state, batches(index))
+        pending.add(index, metrics)
+        done = index + 1
+        pause = done % config.evaluate_every == 0 or done == config.steps
+        if pause or done % config.record_every == 0:
+            records = pending.fetch()
+            if hooks.record is not None:
+                hooks.record(records)
+        if pause:
+            _pause(done, state, hooks)
+            pending.resume()
+    return state
+
+
+def _pause(done: int, state: State, hooks: Hooks) -> None:
+    """Evaluate, sample and save, in this order: a state is saved beside its figures."""
+    if hooks.evaluate is not None:
+        figures = hooks.evaluate(state["params"])
+        if hooks.evaluated is not None:
+            hooks.evaluated(done, figures)
+    if hooks.sample is not None:
+        hooks.sample(done, state["params"])
+    if hooks.save is not None:
+        hooks.save(done, state)
+
+
+class _Pending:
+    """Metrics that are still on the device: they are fetched together, so that steps overlap."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[int, Metrics] = {}
+        self.seconds = 0.0
+        self.since = time.perf_counter()
+
+    def add(self, index: int, metrics: Metrics) -> None:
+        self.metrics[index] = metrics
+
+    def resume(self) -> None:
+        """Restart the clock: evaluation is not training."""
+        self.since = time.perf_counter()
+
+    def fetch(self) -> list[Record]:
+        """One record per step, checked; ``seconds`` are those of training, up to the last."""
+        values = jax.device_get(self.metrics)
+        now = time.perf_counter()
+        self.seconds, self.since, self.metrics = self.seconds + now - self.since, now, {}
+        records = []
+        for index, metrics in values.items():
+            record = {name: float(value) for name, value in metrics.items()}
+            _require_finite(index, record)
+            records.append({"step": index + 1, **record, "seconds": self.seconds})
+        return records
+
+
+def _require_finite(index: int, record: dict[str, float]) -> None:
+    for name in ("loss", "gradient_norm"):
+        if not math.isfinite(record[name]):
+            raise NonFiniteError(
+                f"{name}: got {record[name]} at step {index + 1}, expected a finite number; "
+                f"training stops here and the last checkpoint before it is kept. Lower the "
+                f"learning rate, warm up longer, or clip harder."
+            )
