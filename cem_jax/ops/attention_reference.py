@@ -44,5 +44,7 @@ def attend(
         summed = jnp.sum(probability, axis=1).astype(terms.key.dtype)
         mean = jnp.einsum("bls,bsd->bld", summed, terms.context, preferred_element_type=wide)
     else:
-        mean = jnp.einsum("bhls,bsd->blhd", narrow, terms.context, preferred_element_type=wide)
+        # Swapped afterwards: XLA has no bfloat16 product on CPU that writes the axes as "blhd".
+        mean = jnp.einsum("bhls,bsd->bhld", narrow, terms.context, preferred_element_type=wide)
+        mean = jnp.swapaxes(mean, 1, 2)
     return readout, mean
