@@ -135,6 +135,22 @@ def layer(config: Any, *, seed: int = 1, dtype: str = "float32", **options: Any)
     return randomize(built)
 
 
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Jitted; a second trace, which means a second compilation, is a failure.
+
+    As `chex.assert_max_traces`, which counts all functions of one source line together.
+    """
+    traces: list[None] = []
+
+    @jax.jit
+    def counted(*arguments: Any) -> Any:
+        traces.append(None)
+        assert len(traces) == 1, "compiled again for equal shapes"
+        return function(*arguments)
+
+    return counted
+
+
 def split(module: Any) -> tuple[Any, dict[str, Any]]:
     """The module as a graph definition and a plain dict of arrays."""
     graph, state = nnx.split(module, nnx.Param)
