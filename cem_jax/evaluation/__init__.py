@@ -1,0 +1,1 @@
+"""What is known about a model or a layer: perplexity, certificates of equality, diagnostics."""

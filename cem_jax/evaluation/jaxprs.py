@@ -1,0 +1,39 @@
+"""What a traced function is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+CUSTOM_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+
+
+def equations(function: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+    """Every equation of the function's jaxpr, those inside loops and calls included."""
+    yield from _walk(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def custom_rules(function: Callable[..., Any], *arguments: Any) -> int:
+    """How many calls in it carry a derivative of their own."""
+    found = equations(function, *arguments)
+    return sum(equation.primitive.name in CUSTOM_RULES for equation in found)
+
+
+def scan_lengths(function: Callable[..., Any], *arguments: Any) -> list[int]:
+    """The lengths of its scans."""
+    found = equations(function, *arguments)
+    return [e.params["length"] for e in found if e.primitive.name == "scan"]
+
+
+def _walk(jaxpr: Jaxpr) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for item in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(item, ClosedJaxpr):
+                    yield from _walk(item.jaxpr)
+                elif isinstance(item, Jaxpr):
+                    yield from _walk(item)
