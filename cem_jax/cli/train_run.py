@@ -15,7 +15,7 @@ from cem_jax.cli.progress import LiveLine
 from cem_jax.cli.run_folder import RunFolder, describe, environment
 from cem_jax.cli.train_report import flat, plan, table
 from cem_jax.cli.train_text import Text
-from cem_jax.data import Pipeline, builtin_corpus, pack
+from cem_jax.data import PackedRows, Pipeline, builtin_corpus, pack
 from cem_jax.evaluation.perplexity import RowNats, make_row_nats, perplexity, total_nats
 from cem_jax.inference import Sampling, generate, make_next_token
 from cem_jax.models import Transformer, TransformerConfig
@@ -35,8 +35,11 @@ from cem_jax.training.loss import summed_loss
 SAMPLE = 120
 """Tokens of a sample."""
 
-GLANCE = 256
-"""Validation rows of an evaluation on the way; at the end all count."""
+GLANCE = 32_768
+"""Validation tokens of an evaluation on the way, about; at the end all count."""
+
+EVALUATED = 4096
+"""Tokens that are evaluated at a time, about; figures do not depend on it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +86,7 @@ def run(options: Any, model: TransformerConfig, training: TrainingConfig, out: P
     console.print(f"\nA sample:\n{sample}\n\nThe run is in {out}.", markup=False, highlight=False)
 
 
-def fit(run: Run) -> tuple[dict[str, float], str]:
+def fit(run: Run) -> tuple[dict[str, Any], str]:
     """Train and evaluate: figures under the names of ``summary.json``, and a sample."""
     training, text, line = run.training, run.text, run.line
     optimiser = make_optimiser(training.optimiser, training.steps)
@@ -95,7 +98,7 @@ def fit(run: Run) -> tuple[dict[str, float], str]:
     with Checkpoints(run.folder.checkpoints) as checkpoints, line:
         hooks = make_hooks(run, row_nats, sampler, checkpoints)
         state = train(state, make_step(graph, optimiser), batches.batch, training, hooks)
-    figures: dict[str, float] = {
+    figures: dict[str, Any] = {
         "train_tokens": int(line.meter.tokens),
         "tokens_per_second": line.meter.tokens_per_second,
     }
@@ -106,12 +109,17 @@ def fit(run: Run) -> tuple[dict[str, float], str]:
     return figures, sampler.text
 
 
+def evaluated_rows(rows: PackedRows) -> int:
+    """How many rows are evaluated at a time."""
+    return max(1, EVALUATED // rows.length)
+
+
 def require_trainable(model: TransformerConfig, training: TrainingConfig) -> None:
     """Trace the training loss, so that an energy that cannot work stops before any work."""
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))
     batch = pack([[0] * (training.length + 1)], training.length).batch([0])
-    loss = jax.grad(lambda params: summed_loss(graph, params, batch)[0])
-    jax.eval_shape(loss, nnx.to_pure_dict(abstract))
+    gradient = jax.grad(lambda params, batch: summed_loss(graph, params, batch)[0])
+    jax.eval_shape(gradient, nnx.to_pure_dict(abstract), batch)
 
 
 class Sampler:
@@ -142,14 +150,14 @@ class Sampler:
 def make_hooks(run: Run, row_nats: RowNats, sampler: Sampler, checkpoints: Checkpoints) -> Hooks:
     """What happens between the steps."""
     valid, hashes = run.text.valid, run.text.hashes()
-    glance = valid.select(slice(None, None, -(-len(valid) // GLANCE)))
+    glance = valid.select(slice(None, None, -(-valid.predicted // GLANCE)))
 
     def record(records: list[dict[str, Any]]) -> None:
         run.folder.append_metrics(records)
         run.line.record(records)
 
     def evaluate(params: dict[str, Any]) -> dict[str, Any]:
-        nats, tokens = total_nats(row_nats, params, glance, batch=run.training.batch)
+        nats, tokens = total_nats(row_nats, params, glance, batch=evaluated_rows(valid))
         return {"valid_loss": nats / tokens, "valid_tokens": tokens}
 
     def evaluated(step: int, figures: dict[str, Any]) -> None:

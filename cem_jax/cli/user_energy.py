@@ -102,10 +102,11 @@ def _defines_energy(value: Any, module: ModuleType) -> bool:
 
 
 def _require_constructor(factory: type[Energy], spec: str) -> None:
+    signature = inspect.signature(factory.__init__)
     try:
-        inspect.signature(factory).bind(128, rngs=None)
+        signature.bind(None, 128, rngs=None)
     except TypeError as error:
         raise ValueError(
-            f"attention: got {spec}, whose constructor takes {inspect.signature(factory)}, "
-            f"expected one that can be called as {factory.__name__}(dim, rngs=rngs)."
+            f"attention: got {spec}, whose constructor takes {signature}, expected one that can "
+            f"be called as {factory.__name__}(dim, rngs=rngs)."
         ) from error

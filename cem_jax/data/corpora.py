@@ -24,9 +24,9 @@ class Corpus:
     """
 
     name: str
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
-    test: tuple[str, ...]
+    train: tuple[str, ...] = dataclasses.field(repr=False)
+    valid: tuple[str, ...] = dataclasses.field(repr=False)
+    test: tuple[str, ...] = dataclasses.field(repr=False)
 
     def __post_init__(self) -> None:
         for split in ("train", "valid", "test"):

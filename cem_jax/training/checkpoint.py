@@ -6,6 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from cem_jax.training.state import State
 
 
@@ -38,9 +41,9 @@ class Checkpoints:
         """
         step, latest = int(state["step"]), self.latest()
         args = self._ocp.args
+        beside = args.JsonSave({"metadata": metadata, "leaves": _leaves(state)})
         saved = self._manager.save(
-            step,
-            args=args.Composite(state=args.StandardSave(state), metadata=args.JsonSave(metadata)),
+            step, args=args.Composite(state=args.StandardSave(state), metadata=beside)
         )
         # Orbax refuses without a word.
         if not saved:
@@ -72,11 +75,13 @@ class Checkpoints:
                 f"{list(self._manager.all_steps())}."
             )
         args = self._ocp.args
+        beside = self._manager.restore(step, args=args.Composite(metadata=args.JsonRestore()))
+        # Orbax would cast another dtype without a word.
+        _require_equal(beside["metadata"]["leaves"], _leaves(abstract))
         restored = self._manager.restore(
-            step,
-            args=args.Composite(state=args.StandardRestore(abstract), metadata=args.JsonRestore()),
+            step, args=args.Composite(state=args.StandardRestore(abstract))
         )
-        return restored["state"], restored["metadata"]
+        return restored["state"], beside["metadata"]["metadata"]
 
     def wait(self) -> None:
         """Until all that was saved is on disk."""
@@ -92,3 +97,22 @@ class Checkpoints:
         trace: TracebackType | None,
     ) -> None:
         self._manager.close()
+
+
+def _leaves(state: State) -> dict[str, str]:
+    """Shape and dtype of every array, under its path."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {
+        jax.tree_util.keystr(path): f"{jnp.dtype(leaf.dtype).name}{list(leaf.shape)}"
+        for path, leaf in leaves
+    }
+
+
+def _require_equal(stored: dict[str, str], expected: dict[str, str]) -> None:
+    for path in stored | expected:
+        got, wanted = stored.get(path, "nothing"), expected.get(path, "nothing")
+        if got != wanted:
+            raise ValueError(
+                f"checkpoint: got {got} for {path}, expected {wanted}; it is of another model or "
+                f"optimiser: restore it with the configuration of its run."
+            )

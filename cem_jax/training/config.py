@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 
-def _require(name: str, value: float, holds: bool, expected: str) -> None:
+def _require(name: str, value: Any, holds: bool, expected: str) -> None:
     if not holds:
         raise ValueError(f"{name}: got {value}, expected {expected}.")
 

@@ -40,6 +40,9 @@ def initial_state(
 
     def create(key: jax.Array) -> State:
         params = nnx.to_pure_dict(nnx.split(build(nnx.Rngs(key)), nnx.Param)[1])
+        # What a Python number made is weakly typed before the first step and not after it: the
+        # second step would compile again.
+        params = jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), params)
         return {
             "params": params,
             "opt_state": optimiser.init(params),
