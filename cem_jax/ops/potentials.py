@@ -23,44 +23,17 @@ def _silu(z: Array) -> Array:
     return z * jax.lax.logistic(z)
 
 
-# Cephes, spence.c: spence(1 + w) = -w A(w) / B(w) for |w| <= 1/2, to double precision.
-_A = (
-    4.65128586073990045278e-5,
-    7.31589045238094711071e-3,
-    1.33847639578309018650e-1,
-    8.79691311754530315341e-1,
-    2.71149851196553469920e0,
-    4.25697156008121755724e0,
-    3.29771340985225106936e0,
-    1.0,
-)
-_B = (
-    6.90990488912553276999e-4,
-    2.54043763932544379113e-2,
-    2.82974860602568089943e-1,
-    1.41172597751831069617e0,
-    3.63800533345137075418e0,
-    5.03278880143316990390e0,
-    3.54771340985225096217e0,
-    1.0,
-)
-
-
-def _polynomial(coefficients: tuple[float, ...], w: Array) -> Array:
-    return functools.reduce(
-        lambda total, a: total * w + a, coefficients[1:], coefficients[0] + 0 * w
-    )
-
-
 def _dilogarithm(y: Array) -> Array:
     """Li2(-y) = spence(1 + y) for 0 <= y <= 1, smooth and without a branch.
 
     The library's `spence` evaluates logarithms of negative numbers in branches it does not take:
     its derivative is right in forward mode and NaN in reverse mode for every 0 < y <= 1.
     """
-    # Landen: Li2(-y) = -Li2(y / (1 + y)) - log(1 + y)^2 / 2, whose argument is at most 1/2.
-    w = -y / (1 + y)
-    return w * _polynomial(_A, w) / _polynomial(_B, w) - jnp.square(jnp.log1p(y)) / 2
+    # Landen: Li2(-y) = -Li2(w) - log(1 + y)^2 / 2 with w = y / (1 + y) <= 1/2, where 45 terms of
+    # Li2(w) = sum_k w^k / k^2 leave less than 2^-56.
+    w = y / (1 + y)
+    series = functools.reduce(lambda total, k: (total + 1 / k**2) * w, range(45, 0, -1), 0 * w)
+    return -series - jnp.square(jnp.log1p(y)) / 2
 
 
 def _silu_potential(z: Array) -> Array:
