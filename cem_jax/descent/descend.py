@@ -88,7 +88,8 @@ def descend(
         x, state = carry
         if trace:
             (_, energies), gradient = jax.value_and_grad(total, has_aux=True)(at(x))
-            record = (energies, jnp.linalg.norm(gradient, axis=-1))
+            # The derivative of a plain norm is NaN at zero, where padding is.
+            record = (energies, optax.safe_norm(gradient, 0.0, axis=-1))
         else:
             gradient, _ = jax.grad(total, has_aux=True)(at(x))
             record = None
