@@ -104,7 +104,8 @@ def fit(run: Run) -> tuple[dict[str, Any], str]:
     }
     for split in ("valid", "test"):
         rows, size = getattr(text, split), text.utf8_bytes(split)
-        reached = perplexity(row_nats, state["params"], rows, batch=training.batch, utf8_bytes=size)
+        batch = evaluated_rows(rows)
+        reached = perplexity(row_nats, state["params"], rows, batch=batch, utf8_bytes=size)
         figures |= flat(split, reached)
     return figures, sampler.text
 
