@@ -1,0 +1,180 @@
+"""The log-sum-exp energy: both backends, all operands, derivatives of both orders and modes."""
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from cem_jax import Sites, Visible
+from cem_jax.ops.attention_energy import attention_energy
+from cem_jax.ops.attention_terms import AttentionTerms
+
+B, L, H, G, K, D, W, C = 2, 4, 4, 2, 3, 5, 3, 2
+PACKED = Sites(
+    jnp.array([[0, 1, 0, 1], [0, 1, 0, 0]], jnp.int32),
+    jnp.array([[1, 1, 2, 2], [1, 1, 0, 0]], jnp.int32),
+)
+
+
+def terms(weight="head", temperature=(), full=True):
+    """Every operand, or queries, keys and tau alone."""
+    plain = AttentionTerms(
+        query=cases.normal("q", B, L, H, K),
+        key=cases.normal("k", B, L, G, K),
+        temperature=1.0 + cases.normal("tau", *temperature) ** 2,
+    )
+    if not full:
+        return plain
+    return plain._replace(
+        weight=cases.normal("w", *((B, L, H, D) if weight == "head" else (B, L, D))),
+        context=cases.normal("c", B, L, D),
+        bias=cases.normal("b", H, W),
+        context_query=cases.normal("cq", B, L, H, C),
+        context_key=cases.normal("ck", B, L, G, C),
+    )
+
+
+def energy(made, visible=Visible(), backend="reference", sites=PACKED):  # noqa: B008 - frozen
+    return attention_energy(made, sites, sites, visible, backend)
+
+
+def by_loops(terms, sites, visible):
+    """(2) to (5b) from already projected operands, in loops."""
+    t = AttentionTerms(*(None if x is None else np.asarray(x, np.float64) for x in terms))
+    position, segment = map(np.asarray, sites)
+    tau = np.broadcast_to(t.temperature, (H,))
+    energy = np.zeros((B, L))
+    for b, i, h in np.ndindex(B, L, H):
+        exponents = []
+        for j in range(L):
+            distance = position[b, i] - position[b, j]
+            near = abs(distance) < (visible.window or L)
+            if segment[b, i] != segment[b, j] or segment[b, i] == 0 or distance < 0 or not near:
+                continue
+            g = h // (H // G)
+            score = t.query[b, i, h] @ t.key[b, j, g]
+            if t.weight is not None:
+                weight = t.weight[b, i] if t.weight.ndim == 3 else t.weight[b, i, h]
+                score += weight @ t.context[b, j]
+            exponent = score / tau[h]
+            if t.bias is not None:
+                exponent += t.bias[h, min(distance, W - 1)]
+                exponent += t.context_query[b, i, h] @ t.context_key[b, j, g] / np.sqrt(C)
+            exponents.append(exponent)
+        if exponents:
+            energy[b, i] -= tau[h] * np.log(np.sum(np.exp(exponents)))
+    return energy
+
+
+BACKENDS = ("reference", "plain")
+VARIANTS = {
+    "plain terms": lambda: terms(full=False),
+    "diagonal per head": lambda: terms("head"),
+    "shared diagonal": lambda: terms("shared"),
+    "tau per head": lambda: terms("shared", (H,)),
+}
+over = pytest.mark.parametrize("name", VARIANTS)
+
+
+@over
+def test_value_equals_the_loops(name, x64):
+    made = VARIANTS[name]()
+    options = [(Visible(window=window), how) for window in (None, 1) for how in BACKENDS]
+    values = jax.jit(lambda made: [energy(made, *option) for option in options])(made)
+    for (visible, _), value in zip(options, values, strict=True):
+        np.testing.assert_allclose(value, by_loops(made, PACKED, visible), rtol=1e-10, atol=1e-10)
+
+
+@over
+def test_derivatives_of_first_and_second_order_equal_the_plain_backend(name, x64):
+    """In every operand at once: gradient, reverse over reverse, forward over reverse."""
+    made = VARIANTS[name]()
+    direction = jax.tree.map(lambda x: cases.normal("direction", *x.shape), made)
+
+    def derivatives(made, backend):
+        def total(made):
+            return jnp.sum(jnp.sin(energy(made, backend=backend)))
+
+        def along(made):
+            slopes = jax.tree.leaves(jax.grad(total)(made))
+            return sum(map(jnp.vdot, slopes, jax.tree.leaves(direction)))
+
+        return (
+            jax.grad(total)(made),
+            jax.grad(along)(made),
+            jax.jvp(jax.grad(total), (made,), (direction,))[1],
+            jax.jvp(total, (made,), (direction,))[1],
+        )
+
+    both = jax.jit(lambda made: [derivatives(made, backend) for backend in BACKENDS])
+    given, plain = both(made)
+    for mine, other in zip(jax.tree.leaves(given), jax.tree.leaves(plain), strict=True):
+        assert np.isfinite(mine).all()
+        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
+
+
+def test_second_derivative_in_tau_is_right(x64):
+    """Against central differences: a residual under stop_gradient would lose half of it."""
+    made = terms("shared")
+
+    def total(tau):
+        return jnp.sum(energy(made._replace(temperature=tau)))
+
+    def mixed(tau):
+        def of_query(query):
+            return jnp.sum(energy(made._replace(temperature=tau, query=query)))
+
+        return jax.grad(of_query)(made.query)
+
+    check_grads(jax.jit(total), (made.temperature,), order=2, modes=["fwd", "rev"])
+    check_grads(jax.jit(mixed), (made.temperature,), order=1, modes=["fwd", "rev"])
+
+
+def test_gradient_in_the_query_is_attention_with_keys_as_values():
+    """The inner derivative is one attention call: equal to the library's, to the last bits."""
+    made = terms(full=False)._replace(temperature=jnp.sqrt(jnp.float32(K)))
+
+    @jax.jit
+    def both(query):
+        total = jnp.sum(energy(made._replace(query=query), sites=Sites.dense(B, L)))
+        return total, jax.nn.dot_product_attention(query, made.key, made.key, is_causal=True)
+
+    slope = jax.jit(jax.grad(lambda query: both(query)[0]))(made.query)
+    np.testing.assert_allclose(-slope, both(made.query)[1], rtol=1e-6, atol=1e-6)
+
+
+def test_inner_derivative_holds_three_products():
+    """Scores of the value, scores and readout of the derivative: no derivative in the keys."""
+    made = terms(full=False)
+    slope = jax.grad(lambda query: jnp.sum(energy(made._replace(query=query))))
+    assert str(jax.make_jaxpr(slope)(made.query)).count("dot_general") == 3
+
+
+def test_huge_logits_stay_finite():
+    made = terms("shared")
+    made = made._replace(query=1e4 * made.query, key=1e4 * made.key)
+    results = jax.jit(jax.value_and_grad(lambda made: jnp.sum(energy(made))))(made)
+    for leaf in jax.tree.leaves(results):
+        assert np.isfinite(leaf).all()
+
+
+def test_bfloat16_operands_give_float32_energies():
+    made = jax.tree.map(lambda x: x.astype(jnp.bfloat16), terms("shared"))
+    value, wide = jax.jit(lambda *both: [energy(made) for made in both])(made, terms("shared"))
+    assert value.dtype == jnp.float32
+    np.testing.assert_allclose(value, wide, rtol=0.03, atol=0.1)
+
+
+def test_attention_over_more_keys_than_queries():
+    """The last query of a row, alone against all keys, as decoding will ask."""
+    made, dense = terms("head"), Sites.dense(B, L)
+    whole = attention_energy(made, dense, dense, Visible())
+    last = made._replace(
+        **{n: getattr(made, n)[:, -1:] for n in ("query", "weight", "context_query")}
+    )
+    sites = jax.tree.map(lambda x: x[:, -1:], dense)
+    np.testing.assert_allclose(
+        attention_energy(last, sites, dense, Visible()), whole[:, -1:], rtol=1e-6, atol=1e-6
+    )
