@@ -19,8 +19,10 @@ ATTENTION = [case.name for case in cases.ENERGIES if isinstance(case.config, Int
 MLP = [case.name for case in cases.ENERGIES if not case.attends and case.name != "memory"]
 
 
-@cases.over(ATTENTION)
-@pytest.mark.parametrize("mode", ["once", "none"])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, "once") for name in ATTENTION), *((name, "none") for name in ("rotary", "all-head"))],
+)
 def test_attention_falls_by_at_least_the_linear_part(name, mode, x64):
     """-g . update = eta g^T P g, positive where P is definite."""
     definite = None if mode == "none" else PreconditionerConfig(rank=2, definite=True)
