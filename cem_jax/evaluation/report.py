@@ -17,9 +17,9 @@ from cem_jax.evaluation.certificate import Row
 def table(rows: list[Row]) -> Table:
     """One line per comparison; a layer is named on its first."""
     result = Table(
-        title="A: plain, JAX's own derivatives   B: as shipped   C: written by hand, in float64",
+        title="A: JAX's own derivatives   B: as shipped   C: by hand, or differences, in float64",
         title_justify="left",
-        caption="bfloat16 is compared with A in float32.",
+        caption="In bfloat16, B is compared with A in float32.",
         caption_justify="left",
     )
     result.add_column("case", overflow="fold", max_width=36)

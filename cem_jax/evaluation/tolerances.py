@@ -11,7 +11,7 @@ Precision = Literal["float64", "float32", "bfloat16"]
 TOLERANCE: dict[str, float] = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 6e-2}
 """Two columns of equal precision; bfloat16 is compared with the float32 reference."""
 
-FINITE_DIFFERENCE = 1e-7
+FINITE_DIFFERENCE = 1e-6
 """Central differences in float64, which column C is where an energy has no hand form."""
 
 

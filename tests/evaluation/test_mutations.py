@@ -1,0 +1,209 @@
+"""A certificate is worth what it refuses: each fault put into the package must make it fail."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from cem_jax import ContextScoreConfig, DescentConfig, ElementwiseConfig, InteractionConfig, Rotary
+from cem_jax.descent import PreconditionerConfig, StepSizeConfig
+from cem_jax.descent.preconditioner import Preconditioner
+from cem_jax.energies import interaction
+from cem_jax.evaluation import certificate
+from cem_jax.evaluation.cases import Case
+from cem_jax.evaluation.certificate import certify
+from cem_jax.evaluation.potential_rows import potential_rows
+from cem_jax.models import CEMLayer
+from cem_jax.ops import attention_energy, attention_reference, potentials
+from cem_jax.ops.visibility import Visible
+
+ATTENTION = Case(
+    "attention",
+    InteractionConfig(
+        heads=4,
+        key_heads=2,
+        head_dim=6,
+        diagonal="head",
+        rotary=Rotary(base=100.0),
+        learn_temperature=True,
+        relative_bias=3,
+        context_score=ContextScoreConfig(2),
+    ),
+    DescentConfig(2, "default", StepSizeConfig(0.3), PreconditionerConfig(rank=2)),
+)
+MLP = Case("mlp", ElementwiseConfig(6), DescentConfig(2, "exact", StepSizeConfig(0.3)))
+
+
+@pytest.fixture(autouse=True)
+def _hand_once(monkeypatch):
+    """No fault reaches the column written by hand: it is computed once for all of them."""
+    measure = certificate.measure
+
+    def once(column, problem, **options):
+        if column.slope is None:
+            return measure(column, problem, **options)
+        key = tuple(problem.parameters["energy"])
+        if key not in BY_HAND:
+            BY_HAND[key] = measure(column, problem, **options)
+        return BY_HAND[key]
+
+    monkeypatch.setattr(certificate, "measure", once)
+
+
+BY_HAND = {}
+
+
+def _failed(case):
+    """The comparisons that the certificate refuses, in float64."""
+    return {row.comparison for row in certify(case, ("float64",)) if not row.passed}
+
+
+A_C, B_A, B_C = "A = C", "B (reference/given) = A", "B (reference/given) = C"
+GIVEN = {B_A, B_C}
+"""What fails where only the given derivative is wrong."""
+BOTH = {A_C, B_C}
+"""What fails where the energy itself is another: A and B then agree in error."""
+
+
+@pytest.mark.parametrize("case", [ATTENTION, MLP], ids=lambda case: case.name)
+def test_the_package_as_it_is_passes(case):
+    assert _failed(case) == set()
+
+
+def _attend(change):
+    """The readout of the reference backend, changed; the energy is what it was."""
+    attend = attention_reference.attend
+    return lambda m: m.setattr(
+        attention_reference, "attend", lambda terms, *rest: change(attend, terms, rest)
+    )
+
+
+def _constant(name):
+    """A rule that forgets the tangent of one operand: the value alone is right."""
+
+    def energy(terms, *rest):
+        held = terms._replace(**{name: jax.lax.stop_gradient(getattr(terms, name))})
+        return attention_reference.energy(held, *rest)
+
+    backend = types.ModuleType("forgetful")
+    backend.energy, backend.attend = energy, attention_reference.attend
+    rule = attention_energy._with_given_derivative(backend)
+    return lambda m: m.setattr(attention_energy, "_reference", rule)
+
+
+def _no_turning_back(m):
+    rotate = interaction.rotate
+
+    def forwards(x, table):
+        return x + jax.lax.stop_gradient(rotate(x, table) - x)
+
+    m.setattr(interaction, "rotate", forwards)
+
+
+def _energy_without_temperature(m):
+    energy = attention_reference.energy
+
+    def without(terms, *rest):
+        return energy(terms, *rest) / terms.temperature.astype(terms.query.dtype)
+
+    m.setattr(attention_reference, "energy", without)
+
+
+def _future(m):
+    allowed = Visible.allowed
+    m.setattr(Visible, "allowed", lambda self, *sites: allowed(Visible(causal=False), *sites))
+
+
+def _next_document(m):
+    def one_document(sites):
+        return sites._replace(segment=jnp.minimum(sites.segment, 1))
+
+    allowed = Visible.allowed
+    m.setattr(Visible, "allowed", lambda self, *sites: allowed(self, *map(one_document, sites)))
+
+
+def _context_held(m):
+    condition = interaction.InteractionEnergy.condition
+    m.setattr(
+        interaction.InteractionEnergy,
+        "condition",
+        lambda self, c, sites: condition(self, jax.lax.stop_gradient(c), sites),
+    )
+
+
+def _half_of_p(m):
+    def half(self, gradient):
+        d, u, v = (p[...] for p in (self.diagonal, self.left, self.right))
+        return jnp.logaddexp(d, 0) * gradient + u @ (gradient @ v)
+
+    m.setattr(Preconditioner, "__call__", half)
+
+
+def _norm_without_gain_in_context(m):
+    mode = CEMLayer._mode
+
+    def wrong(self, value, h, c):
+        start, energy, at = mode(self, value, h, c)
+        return start, energy, lambda x: at(x) / self.norm.gain[...][None, None]
+
+    m.setattr(CEMLayer, "_mode", wrong)
+
+
+FAULTS = {
+    "wrong sign": (_attend(lambda attend, terms, rest: _negative(attend(terms, *rest))), GIVEN),
+    "temperature missing in the given derivative": (
+        _attend(lambda attend, terms, rest: attend(_hot(terms), *rest)),
+        GIVEN,
+    ),
+    "dw dropped": (_attend(lambda attend, terms, rest: _no_mean(attend(terms, *rest))), GIVEN),
+    "dk dropped": (_constant("key"), GIVEN),
+    "dc dropped": (_constant("context"), GIVEN),
+    "dbias dropped": (_constant("bias"), GIVEN),
+    "dtau dropped": (_constant("temperature"), GIVEN),
+    "temperature missing in the energy": (_energy_without_temperature, GIVEN | BOTH),
+    "un-rotation missing": (_no_turning_back, BOTH),
+    "the future is visible": (_future, BOTH),
+    "the other document is visible": (_next_document, BOTH),
+    "the context is constant in training": (_context_held, BOTH),
+    "P without its transpose": (_half_of_p, BOTH),
+    "gain not shared": (_norm_without_gain_in_context, BOTH),
+}
+
+
+def _negative(read):
+    return tuple(-x for x in read)
+
+
+def _hot(terms):
+    return terms._replace(temperature=jnp.ones_like(terms.temperature))
+
+
+def _no_mean(read):
+    return read[0], jnp.zeros_like(read[1])
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_attention_is_refused(name, monkeypatch):
+    fault, expected = FAULTS[name]
+    fault(monkeypatch)
+    assert _failed(ATTENTION) == expected
+
+
+def test_a_wrong_given_activation_is_refused(monkeypatch):
+    monkeypatch.setitem(potentials._PHI, "silu", lambda z: jax.nn.sigmoid(z))
+    assert _failed(MLP) == GIVEN
+    assert {row.case for row in potential_rows() if not row.passed} == {"Phi of silu"}
+
+
+def test_a_wrong_potential_is_refused(monkeypatch):
+    right = potentials._POTENTIAL["silu"]
+    monkeypatch.setitem(potentials._POTENTIAL, "silu", lambda z: 0.99 * right(z))
+    assert _failed(MLP) >= {A_C, B_A}
+
+
+def test_a_custom_rule_under_plain_is_refused(monkeypatch):
+    right = jax.custom_jvp(potentials._POTENTIAL["silu"])
+    right.defjvp(lambda z, dz: (right(*z), z[0] * jax.lax.logistic(z[0]) * dz[0]))
+    monkeypatch.setitem(potentials._POTENTIAL, "silu", right)
+    assert "A has no custom rule" in _failed(MLP)
