@@ -71,7 +71,8 @@ def run(options: Any, model: TransformerConfig, training: TrainingConfig, out: P
     configs = {"options": options, "model": model, "training": training}
     described = {name: describe(config) for name, config in configs.items()}
     folder.write("config.json", {**described, "hashes": text.hashes(), **environment()})
-    console.print(plan(options.model, count, training, text, out), markup=False, highlight=False)
+    ahead = plan(options.model, count, training, text, out)
+    console.print(ahead, markup=False, highlight=False, soft_wrap=True)
     shared = Run(model, training, text, folder, LiveLine(console, training.steps))
     figures, sample = fit(shared)
     summary = {

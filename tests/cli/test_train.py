@@ -9,6 +9,7 @@ from cem_jax import CEMConfig, MHAConfig, Transformer
 from cem_jax.cli import train as command
 from cem_jax.cli import train_run
 from cem_jax.cli.main import main
+from cem_jax.cli.progress import Meter
 from cem_jax.cli.run_folder import describe, next_folder
 from cem_jax.cli.user_energy import UserEnergy
 from cem_jax.data import Corpus
@@ -227,3 +228,13 @@ def same_figures_from_the_checkpoint(out, summary):
     )
     assert again.loss == summary["test_loss"]
     assert again.bits_per_byte == summary["test_bits_per_byte"]
+
+
+def test_the_rate_leaves_the_compilation_out():
+    meter = Meter()
+    assert meter.tokens_per_second == 0
+    meter.record([{"tokens": 10.0, "seconds": 50.0}])
+    assert meter.tokens_per_second == 10 / 50  # all there is
+    meter.record([{"tokens": 10.0, "seconds": 52.0}, {"tokens": 30.0, "seconds": 52.0}])
+    assert meter.tokens_per_second == 40 / 2
+    assert meter.tokens == 50
