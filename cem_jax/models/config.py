@@ -144,7 +144,11 @@ def _family(
     # all layers keeps its size.
     step_size = StepSizeConfig(initial=round(0.15 * math.sqrt(3 / layers), 4))
     descent = DescentConfig(
-        steps=recipe.steps, step_size=step_size, preconditioner=recipe.preconditioner
+        steps=recipe.steps,
+        step_size=step_size,
+        preconditioner=recipe.preconditioner,
+        # A few steps compile to straight code, which XLA fuses; many would only compile longer.
+        unroll=min(recipe.steps, 4),
     )
     attention: SublayerConfig = MHAConfig(heads)
     mlp: SublayerConfig = SwiGLUConfig(features)

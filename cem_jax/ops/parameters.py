@@ -16,7 +16,8 @@ def parameter(value: Array, axes: str) -> nnx.Param:
     """
     if len(axes.split()) != value.ndim:
         raise ValueError(f"axes: got {axes!r} for shape {value.shape}, expected one name per axis.")
-    return nnx.Param(value, axes=axes)
+    # What a Python number made is weakly typed until its first update: a step would compile twice.
+    return nnx.Param(jax.lax.convert_element_type(value, value.dtype), axes=axes)
 
 
 def fan_in(rngs: nnx.Rngs, shape: tuple[int, ...], fan: int) -> Array:
