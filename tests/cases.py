@@ -47,9 +47,9 @@ _rich: dict[str, Any] = {
     "key_heads": 2,
     "head_dim": 6,
     "learn_temperature": True,
-    "relative_bias": 3,
+    "relative_bias": 2,
     "context_score": ContextScoreConfig(width=2),
-    "visible": Visible(window=4),
+    "visible": Visible(window=2),
 }
 
 ENERGIES = [
@@ -62,7 +62,7 @@ ENERGIES = [
     EnergyCase("windowed", InteractionConfig(2, visible=Visible(window=2)), True),
     EnergyCase("temperature", InteractionConfig(2, head_dim=6, temperature=0.7), True),
     EnergyCase("learned-temperature", InteractionConfig(2, learn_temperature=True), True),
-    EnergyCase("relative-bias", InteractionConfig(2, relative_bias=3), True),
+    EnergyCase("relative-bias", InteractionConfig(2, relative_bias=2), True),
     EnergyCase(
         "context-score", InteractionConfig(2, context_score=ContextScoreConfig(4, _flat)), True
     ),
