@@ -105,7 +105,7 @@ def attention(row: Row) -> InteractionConfig:
         diagonal=row["diagonal"],
         rotary=Rotary(fraction=row["rotary"], base=100.0),
         visible=visible[row["sees"]],
-        temperature=1.7 if row["tau"] == "fixed" else None,
+        temperature=3.3 if row["tau"] == "fixed" else None,
         learn_temperature=row["tau"] == "learned",
         relative_bias=3 if row["terms"] in ("bias", "both") else None,
         context_score=score if row["terms"] in ("score", "both") else None,

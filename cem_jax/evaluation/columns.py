@@ -42,8 +42,12 @@ class Column(NamedTuple):
 
 def library(energy: EnergyConfig, descent: DescentConfig, sites: Sites, dtype: str) -> Column:
     """The layer of this package: columns A and B, which differ by the energy's backend only."""
-    built = CEMLayer(DIM, energy, descent, norm_eps=NORM_EPS, dtype=dtype, rngs=nnx.Rngs(0))
-    graph = nnx.graphdef(built)
+
+    def build() -> CEMLayer:
+        return CEMLayer(DIM, energy, descent, norm_eps=NORM_EPS, dtype=dtype, rngs=nnx.Rngs(0))
+
+    # Its parameters come from elsewhere: nothing is allocated.
+    graph = nnx.graphdef(nnx.eval_shape(build))
 
     def layer(parameters: Parameters, h: Array) -> Array:
         return nnx.merge(graph, parameters)(h, sites)
@@ -102,8 +106,8 @@ def shipped_backends(energy: EnergyConfig) -> dict[str, EnergyConfig]:
 def measure(column: Column, problem: Problem, *, quick: bool = True) -> Tensors:
     """Outputs and all gradients of a column, by name.
 
-    ``layer``: its output, and the gradient of <weight, output> in h and every parameter;
-    ``energy``: its value, and the gradient of <weight, value> in u, in the context and in every
+    ``layer``: its output, and the gradient of `layer_loss` in h and every parameter;
+    ``energy``: its value, and the gradient of `energy_loss` in u, in the context and in every
     parameter of the energy.
 
     Args:
@@ -124,22 +128,35 @@ def flatten(tree: Any) -> Tensors:
     return dict(zip(names, values, strict=True))
 
 
+def layer_loss(output: Array, problem: Problem) -> Array:
+    """Half the square of (output - h + noise), h held constant.
+
+    A random functional of the output would cancel the gradient of a scalar to its rounding errors
+    by chance; this one follows what the layer did, and the noise lets nothing drop out.
+    """
+    return jnp.sum(jnp.square(output - problem.h + problem.layer_noise)) / 2
+
+
+def energy_loss(value: Array, problem: Problem) -> Array:
+    """The sum of all energies, with weights of one sign."""
+    return jnp.sum(problem.energy_weight * value)
+
+
 def _measured(column: Column, problem: Problem) -> dict[str, Any]:
-    parameters, h, u, layer_weight, energy_weight, _ = problem
-
-    def layer_loss(parameters: Parameters, h: Array) -> tuple[Array, Array]:
+    def of_output(parameters: Parameters, h: Array) -> tuple[Array, Array]:
         output = column.layer(parameters, h)
-        return jnp.sum(layer_weight * output), output
+        return layer_loss(output, problem), output
 
-    def energy_loss(parameters: Parameters, u: Array, c: Array) -> tuple[Array, Array]:
+    def of_value(parameters: Parameters, u: Array, c: Array) -> tuple[Array, Array]:
         value = column.energy(parameters, u, c)
-        return jnp.sum(energy_weight * value), value
+        return energy_loss(value, problem), value
 
-    (of_layer, of_h), output = jax.grad(layer_loss, (0, 1), has_aux=True)(parameters, h)
-    of_energy, value = jax.grad(energy_loss, (0, 1, 2), has_aux=True)(parameters, u, h)
+    parameters, h, u = problem.parameters, problem.h, problem.u
+    (of_layer, of_h), output = jax.grad(of_output, (0, 1), has_aux=True)(parameters, h)
+    of_energy, value = jax.grad(of_value, (0, 1, 2), has_aux=True)(parameters, u, h)
     slope = of_energy[1]
     if column.slope is not None:
-        slope = energy_weight[..., None] * column.slope(parameters, u, h)
+        slope = problem.energy_weight[..., None] * column.slope(parameters, u, h)
     return {
         "layer": {"output": output, "h": of_h, **of_layer},
         "energy": {

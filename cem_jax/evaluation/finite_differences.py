@@ -12,7 +12,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies import EnergyConfig
-from cem_jax.evaluation.columns import Column, Tensors, flatten
+from cem_jax.evaluation.columns import Column, Tensors, energy_loss, flatten, layer_loss
 from cem_jax.evaluation.compiling import compiled
 from cem_jax.evaluation.hand import HandEnergy, HandForm, Parameters
 from cem_jax.evaluation.problem import DIM, Problem
@@ -44,11 +44,10 @@ def differenced(energy: EnergyConfig) -> HandForm:
     Column ``d`` of the gradient moves u_d at every position at once, which is the gradient of each
     position's own energy: an energy that looks at another position's variable does not pass.
     """
-    graph, initial = nnx.split(energy.build(DIM, rngs=nnx.Rngs(0)), nnx.Param)
-    empty = nnx.to_pure_dict(initial)
+    graph = nnx.graphdef(nnx.eval_shape(lambda: energy.build(DIM, rngs=nnx.Rngs(0))))
 
     def form(parameters: Parameters, c: Array, sites: Sites) -> HandEnergy:
-        module = nnx.merge(graph, parameters or empty)
+        module = nnx.merge(graph, parameters)
         context = module.condition(c, sites)
 
         def value(u: Array) -> Array:
@@ -98,14 +97,14 @@ def measure_directions(column: Column, problem: Problem, directions: list[Any]) 
         problem: in float64.
         directions: those of `draw_directions`.
     """
-    parameters, h, u, layer_weight, energy_weight, _ = problem
+    parameters, h, u = problem.parameters, problem.h, problem.u
 
-    def layer_loss(point: Any) -> Array:
-        return jnp.sum(layer_weight * column.layer(point["parameters"], point["h"]))
+    def of_output(point: Any) -> Array:
+        return layer_loss(column.layer(point["parameters"], point["h"]), problem)
 
-    def energy_loss(point: Any) -> Array:
+    def of_value(point: Any) -> Array:
         whole = {**parameters, "energy": point["parameters"]}
-        return jnp.sum(energy_weight * column.energy(whole, point["u"], point["context"]))
+        return energy_loss(column.energy(whole, point["u"], point["context"]), problem)
 
     of_layer = {"parameters": parameters, "h": h}
     of_energy = {"parameters": parameters.get("energy", {}), "u": u, "context": h}
@@ -114,11 +113,11 @@ def measure_directions(column: Column, problem: Problem, directions: list[Any]) 
         return {
             "layer": {
                 "output": column.layer(parameters, h),
-                **_slopes(layer_loss, of_layer, directions[0]),
+                **_slopes(of_output, of_layer, directions[0]),
             },
             "energy": {
                 "value": column.energy(parameters, u, h),
-                **_slopes(energy_loss, of_energy, directions[1]),
+                **_slopes(of_value, of_energy, directions[1]),
             },
         }
 

@@ -19,9 +19,9 @@ from cem_jax.ops.potentials import Activation, ElementwiseBackend, potential
 NEAR, FAR = 12.0, 40.0
 
 
-def potential_rows() -> list[Row]:
-    """Three rows for each activation, and one in float32."""
-    return [row for activation in get_args(Activation) for row in _rows(activation)]
+def potential_rows(activations: tuple[Activation, ...] = get_args(Activation)) -> list[Row]:
+    """Three rows in float64 and one in float32 for each activation."""
+    return [row for activation in activations for row in _rows(activation)]
 
 
 def _rows(activation: Activation) -> list[Row]:

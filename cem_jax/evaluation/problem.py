@@ -11,13 +11,14 @@ from flax import nnx
 
 from cem_jax.descent import DescentConfig
 from cem_jax.energies import EnergyConfig
+from cem_jax.evaluation.compiling import compiled
 from cem_jax.evaluation.hand import Parameters
 from cem_jax.models import CEMLayer
 from cem_jax.ops.visibility import Sites
 
 DIM = 16
 NORM_EPS = 1e-5
-SPREAD, SPREAD_OF_ZEROS = 0.1, 0.3
+SPREAD, SPREAD_OF_ZEROS, NOISE = 0.1, 0.2, 0.3
 
 
 class Problem(NamedTuple):
@@ -27,15 +28,15 @@ class Problem(NamedTuple):
         parameters: of the whole layer.
         h: ``[B, L, D]``, the layer's input, and the context of the energy alone.
         u: ``[B, L, D]``, where the energy alone is evaluated.
-        layer_weight: ``[B, L, D]``; the loss is its product with the output.
-        energy_weight: ``[B, L]``; likewise for the energy.
+        layer_noise: ``[B, L, D]``, see `columns.layer_loss`.
+        energy_weight: ``[B, L]``, see `columns.energy_loss`.
         sites: two documents in one row, and a row with padding.
     """
 
     parameters: Parameters
     h: Any
     u: Any
-    layer_weight: Any
+    layer_noise: Any
     energy_weight: Any
     sites: Sites
 
@@ -61,7 +62,10 @@ def make_problem(energy: EnergyConfig, descent: DescentConfig, seed: int) -> Pro
         seed: of all that is random.
     """
     draw = np.random.default_rng(seed)
-    layer = CEMLayer(DIM, energy, descent, norm_eps=NORM_EPS, rngs=nnx.Rngs(seed))
+
+    def start(key: Any) -> Parameters:
+        layer = CEMLayer(DIM, energy, descent, norm_eps=NORM_EPS, rngs=nnx.Rngs(key))
+        return nnx.to_pure_dict(nnx.state(layer, nnx.Param))
 
     def away(leaf: Any) -> np.ndarray:
         value = np.asarray(leaf, np.float32)
@@ -73,11 +77,11 @@ def make_problem(energy: EnergyConfig, descent: DescentConfig, seed: int) -> Pro
 
     sites = packed_sites()
     shape = sites.position.shape
-    parameters = jax.tree.map(away, nnx.to_pure_dict(nnx.state(layer, nnx.Param)))
-    h, u, weight = (normal(*shape, DIM) for _ in range(3))
+    parameters = jax.tree.map(away, compiled(start, True)(jax.random.key(seed)))
+    h, u, noise = (normal(*shape, DIM) for _ in range(3))
     # Of one sign, as energies are summed: weights of both would cancel them to rounding errors.
-    energy_weight = np.abs(normal(*shape)) + np.float32(0.5)
-    return Problem(parameters, h, u, weight, energy_weight, sites)
+    weight = np.abs(normal(*shape)) + np.float32(0.5)
+    return Problem(parameters, h, u, np.float32(NOISE) * noise, weight, sites)
 
 
 def packed_sites() -> Sites:

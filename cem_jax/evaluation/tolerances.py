@@ -9,7 +9,9 @@ import numpy as np
 Precision = Literal["float64", "float32", "bfloat16"]
 
 TOLERANCE: dict[str, float] = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 6e-2}
-"""Two columns of equal precision; bfloat16 is compared with the float32 reference."""
+"""Per tensor. bfloat16 is compared with the float32 reference: the largest error measured over all
+cases is 4e-2, in the score weights at T = 3 (rounding only the inputs of the float32 layer to
+bfloat16 moves the same tensors by a fifth to a half of that), and 6e-2 is what is allowed."""
 
 FINITE_DIFFERENCE = 1e-6
 """Central differences in float64, which column C is where an energy has no hand form."""
