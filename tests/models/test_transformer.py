@@ -47,6 +47,13 @@ def build(mix, **options):
     return cases.randomize(Transformer(config(mix, **options), rngs=nnx.Rngs(0)), scale=0.1)
 
 
+def abstract(mix, **options):
+    """The model as a graph definition and shapes: nothing is drawn."""
+    return cases.split(
+        nnx.eval_shape(lambda: Transformer(config(mix, **options), rngs=nnx.Rngs(0)))
+    )
+
+
 @functools.cache
 def compiled(mix):
     return cases.traced_once(build(mix))
@@ -88,10 +95,8 @@ def test_jit_changes_nothing(mix):
 
 @pytest.mark.parametrize("mix", [("cem", "cem"), ("mha", "swiglu")], ids="+".join)
 def test_training_derivative_is_finite_and_the_same_with_remat(mix):
-    graphs, params = [], None
-    for remat in (False, True):
-        graph, params = cases.split(build(mix, remat=remat))
-        graphs.append(graph)
+    _, params = cases.split(build(mix))
+    graphs = [abstract(mix, remat=remat)[0] for remat in (False, True)]
 
     def loss(graph, params):
         return jnp.mean(nnx.merge(graph, params)(tokens(), cases.packed()) ** 2)
@@ -108,9 +113,10 @@ def test_training_derivative_is_finite_and_the_same_with_remat(mix):
 
 @pytest.mark.parametrize("mix", [("cem", "cem"), ("mha", "swiglu")], ids="+".join)
 def test_bfloat16_runs_with_float32_parameters(mix):
-    narrow = build(mix, dtype="bfloat16")
-    for leaf in jax.tree.leaves(cases.split(narrow)[1]):
+    graph, shapes = abstract(mix, dtype="bfloat16")
+    for leaf in jax.tree.leaves(shapes):
         assert leaf.dtype == jnp.float32
+    narrow = nnx.merge(graph, cases.split(build(mix))[1])
     run = jax.jit(lambda t: (narrow(t), narrow.hidden(t)))
     logits, hidden = run(tokens())
     assert logits.dtype == jnp.bfloat16
@@ -122,7 +128,7 @@ def test_bfloat16_runs_with_float32_parameters(mix):
 
 def test_program_does_not_grow_with_depth():
     def size(layers):
-        graph, params = cases.split(build(("cem", "cem"), layers=layers))
+        graph, params = abstract(("cem", "cem"), layers=layers)
         program = jax.make_jaxpr(lambda p: nnx.merge(graph, p)(tokens()))(params)
         return len(str(program).split())
 
