@@ -12,6 +12,7 @@ from cem_jax.evaluation.cases import Case, catalogue
 from cem_jax.evaluation.certificate import compare
 from cem_jax.evaluation.finite_differences import central_difference
 from cem_jax.evaluation.hand_forms import hand_form
+from cem_jax.evaluation.jaxprs import custom_rules, scan_lengths
 from cem_jax.evaluation.pairwise import covering
 from cem_jax.evaluation.tolerances import TOLERANCE, relative_error
 
@@ -73,3 +74,17 @@ def test_a_case_without_hand_form_has_none():
     case = Case("yours", Config(), DescentConfig())
     assert hand_form(case.energy) is None
     assert hand_form(SumConfig((MemoryConfig(2), case.energy))) is None
+
+
+def test_rules_of_ours_are_counted_and_those_of_jax_are_not():
+    inner = jax.custom_jvp(lambda x: x)
+    inner.defjvp(lambda x, dx: (*x, *dx))
+    outer = jax.custom_vjp(lambda x: x)
+    outer.defvjp(lambda x: (x, None), lambda _, dx: (dx,))
+
+    def scanned(x):
+        return jax.lax.scan(lambda carry, _: (inner(outer(carry)), None), x, length=3)[0]
+
+    assert custom_rules(scanned, 1.0) == 2
+    assert custom_rules(jax.nn.softplus, 1.0) == 0
+    assert scan_lengths(scanned, 1.0) == [3]
