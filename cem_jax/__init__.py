@@ -15,6 +15,7 @@ from cem_jax.energies import (
     ElementwiseConfig,
     ElementwiseEnergy,
     Energy,
+    EnergyOf,
     InteractionConfig,
     InteractionEnergy,
     MemoryConfig,
@@ -33,6 +34,7 @@ from cem_jax.models import (
     Transformer,
     TransformerConfig,
 )
+from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary
 from cem_jax.ops.visibility import Sites, Visible
@@ -50,6 +52,7 @@ __all__ = [
     "ElementwiseConfig",
     "ElementwiseEnergy",
     "Energy",
+    "EnergyOf",
     "InteractionConfig",
     "InteractionEnergy",
     "MHAConfig",
@@ -66,6 +69,7 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "Visible",
+    "accumulation_dtype",
     "descend",
     "fan_in",
     "parameter",

@@ -112,6 +112,7 @@ CONFIGS = {
     "T of true": (lambda: DescentConfig(steps=True), "steps: got True"),
     "T traced": (lambda: DescentConfig(steps=jnp.int32(2)), "steps: got .*static"),
     "unroll": (lambda: DescentConfig(unroll=0), "unroll: got 0"),
+    "unroll with remat": (lambda: DescentConfig(3, unroll=2, remat=True), "unroll: got 2 with"),
     "norm mode": (lambda: DescentConfig(norm_mode="twice"), "norm_mode: got 'twice'"),
     "eta": (lambda: StepSizeConfig(-0.1), "step size: got -0.1"),
     "eta by name": (lambda: StepSizeConfig("0.1"), "step size: got '0.1'"),

@@ -12,28 +12,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flax import nnx
-
-from cem_jax.energies import Energy
+from cem_jax.energies import Energy, EnergyOf
 
 
 @dataclasses.dataclass(frozen=True)
-class UserEnergy:
-    """An energy class as an `EnergyConfig`.
+class UserEnergy(EnergyOf):
+    """An energy class that was named on the command line.
 
     Attributes:
-        factory: the class; ``factory(dim, rngs=rngs)`` makes the energy of a model width.
         source_hash: SHA-256 of the file, which says which energy a checkpoint belongs to.
         spec: what was asked for, FILE.py:CLASS.
     """
 
-    factory: type[Energy]
     source_hash: str
     spec: str
-
-    def build(self, dim: int, *, rngs: nnx.Rngs) -> Energy:
-        """The energy with fresh parameters."""
-        return self.factory(dim, rngs=rngs)  # type: ignore[call-arg]  # checked by load_energy
 
 
 def load_energy(spec: str) -> UserEnergy:

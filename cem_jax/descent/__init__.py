@@ -1,7 +1,7 @@
 """How an energy is lowered: `jax.grad` inside `jax.lax.scan`, with what shapes the step."""
 
 from cem_jax.descent.config import DescentConfig, NormMode
-from cem_jax.descent.descend import Descent, descend
+from cem_jax.descent.descend import Descent, descend, identity
 from cem_jax.descent.per_position import require_transformation
 from cem_jax.descent.preconditioner import Preconditioner, PreconditionerConfig
 from cem_jax.descent.step_size import StepSize, StepSizeConfig
@@ -15,5 +15,6 @@ __all__ = [
     "StepSize",
     "StepSizeConfig",
     "descend",
+    "identity",
     "require_transformation",
 ]

@@ -24,7 +24,9 @@ class DescentConfig:
         step_size: eta.
         preconditioner: P; None is the identity.
         unroll: how many steps the scan unrolls.
-        remat: whether each step is recomputed in the training derivative.
+        remat: whether each step is recomputed in the training derivative; memory then grows by
+            the carried x alone for each further step. Not with ``unroll``: the compiler would
+            merge the copies of straight code and save nothing.
     """
 
     steps: int = 1
@@ -37,4 +39,9 @@ class DescentConfig:
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         require_count("unroll", self.unroll)
+        if self.remat and self.unroll > 1:
+            raise ValueError(
+                f"unroll: got {self.unroll} with remat, expected 1, since steps in straight code "
+                f"are not recomputed; choose one of the two."
+            )
         require_one_of("norm_mode", self.norm_mode, get_args(NormMode))

@@ -135,8 +135,8 @@ def _checked_total(energy: Value) -> Callable[[Array], tuple[Array, Array]]:
             )
         if energies.dtype not in (jnp.float32, jnp.float64):
             raise ValueError(
-                f"energy: got dtype {energies.dtype}, expected float32 or wider; cast before the "
-                f"sum with energies.astype(jnp.float32)."
+                f"energy: got dtype {energies.dtype}, expected float32 or wider; sum with "
+                f"jnp.sum(..., dtype=cem_jax.accumulation_dtype(u))."
             )
         return jnp.sum(energies), energies
 

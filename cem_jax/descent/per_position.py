@@ -48,7 +48,7 @@ class PerPosition:
         try:
             return jax.vmap(jax.vmap(one))(gradient, state, x)
         except TypeError as error:
-            if "value" not in str(error):
+            if "missing" not in str(error) or "'value'" not in str(error):
                 raise
             raise ValueError(
                 "transformation: got one that needs the energy's value (a line search or a Polyak "

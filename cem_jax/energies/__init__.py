@@ -1,6 +1,6 @@
 """What a layer minimises: pure functions of (u | context) that do not know how."""
 
-from cem_jax.energies.base import Context, Energy, EnergyConfig, require_energy_config
+from cem_jax.energies.base import Context, Energy, EnergyConfig, EnergyOf, require_energy_config
 from cem_jax.energies.context_terms import ContextScoreConfig
 from cem_jax.energies.elementwise import ElementwiseConfig, ElementwiseEnergy
 from cem_jax.energies.interaction import InteractionConfig, InteractionEnergy
@@ -14,6 +14,7 @@ __all__ = [
     "ElementwiseEnergy",
     "Energy",
     "EnergyConfig",
+    "EnergyOf",
     "InteractionConfig",
     "InteractionEnergy",
     "MemoryConfig",

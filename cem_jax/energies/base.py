@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from flax import nnx
@@ -37,7 +39,8 @@ class Energy(nnx.Module):
         """The energy of each position, in float32 or wider.
 
         Args:
-            u: ``[B, L, D]``, the variable. Position i's energy may depend on ``u_i`` only; what it
+            u: ``[B, L, D]``, the variable, in the compute dtype: sum in
+                `accumulation_dtype(u)`. Position i's energy may depend on ``u_i`` only; what it
                 needs of other positions comes through ``context``.
             context: what `condition` returned.
         """
@@ -56,10 +59,25 @@ class EnergyConfig(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True)
+class EnergyOf:
+    """An energy class as a config, for one that needs no options.
+
+    Attributes:
+        factory: makes the energy, as ``factory(dim, rngs=rngs)``.
+    """
+
+    factory: Callable[..., Energy]
+
+    def build(self, dim: int, *, rngs: nnx.Rngs) -> Energy:
+        """The energy with fresh parameters."""
+        return self.factory(dim, rngs=rngs)
+
+
 def require_energy_config(name: str, config: Any) -> None:
     """Refuse what does not build an energy, such as an energy itself, a class or a name."""
     if isinstance(config, type) or not isinstance(config, EnergyConfig):
         raise ValueError(
             f"{name}: got {config!r}, expected the config of an energy, with build(dim, *, rngs), "
-            f"such as InteractionConfig(heads=4)."
+            f"such as InteractionConfig(heads=4), or EnergyOf(YourEnergy)."
         )

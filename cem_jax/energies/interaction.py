@@ -15,6 +15,7 @@ from cem_jax.energies.context_terms import ContextScore, ContextScoreConfig, Rel
 from cem_jax.ops.attention_energy import AttentionBackend, attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
 from cem_jax.ops.checks import (
+    head_width,
     require_count,
     require_heads,
     require_one_of,
@@ -37,13 +38,14 @@ class InteractionConfig:
         key_heads: G, keys shared by groups of H / G heads; None is H.
         head_dim: K; None is D / H.
         diagonal: ``"none"`` A_h = Wq_h^T Wk_h; ``"head"`` adds diag(d_h); ``"shared"`` one
-            diag(d) for all heads. d starts at zero.
+            diag(d) for all heads. d starts at zero. A shared diagonal doubles the FLOPs of scores
+            and readout, one per head multiplies them by 1 + H.
         rotary: how queries and keys are rotated.
         visible: which positions see which.
         temperature: tau, positive; None is sqrt(K).
         learn_temperature: whether tau is a parameter, kept positive as exp(raw).
-        relative_bias: W, the length of a learned bias per head and distance, zero at the start;
-            None has none.
+        relative_bias: W, the length of a learned bias per head and distance, zero at the start
+            (256 is usual); None has none.
         context_score: a score of the context alone, of its own width; None has none.
         backend: which implementation computes the energy; see `ops.attention_energy`.
     """
@@ -76,12 +78,7 @@ class InteractionConfig:
 
     def width(self, dim: int) -> int:
         """K for a model of width ``dim``."""
-        if self.head_dim is None and dim % self.heads:
-            raise ValueError(
-                f"heads: got {self.heads} for width {dim}, expected a divisor of the width; "
-                f"choose one, or set head_dim."
-            )
-        width = dim // self.heads if self.head_dim is None else self.head_dim
+        width = head_width(dim, self.heads, self.head_dim)
         self.rotary.width(width)
         return width
 

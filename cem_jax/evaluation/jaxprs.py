@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr
+
+from cem_jax.ops.jaxprs import inner_jaxprs
 
 CUSTOM_RULES = ("custom_jvp_call", "custom_vjp_call")
 
@@ -41,9 +43,5 @@ def scan_lengths(function: Callable[..., Any], *arguments: Any) -> list[int]:
 def _walk(jaxpr: Jaxpr) -> Iterator[Any]:
     for equation in jaxpr.eqns:
         yield equation
-        for value in equation.params.values():
-            for item in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(item, ClosedJaxpr):
-                    yield from _walk(item.jaxpr)
-                elif isinstance(item, Jaxpr):
-                    yield from _walk(item)
+        for inner in inner_jaxprs(equation):
+            yield from _walk(inner)

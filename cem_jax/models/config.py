@@ -48,11 +48,14 @@ class Recipe:
         steps: T of both sublayers.
         diagonal: of the interaction energy.
         preconditioner: of both sublayers; None is the identity.
+        remat: whether sublayers, and each inner step within them, are recomputed in the training
+            derivative.
     """
 
     steps: int = 2
     diagonal: Literal["none", "head", "shared"] = "shared"
     preconditioner: PreconditionerConfig | None = PreconditionerConfig(rank=16)
+    remat: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +72,8 @@ class TransformerConfig:
         norm_eps: of every RMS norm.
         dtype: of the products, ``"float32"`` or ``"bfloat16"`` (``"float64"`` in tests);
             parameters and the residual stream stay float32.
-        remat: whether each sublayer is recomputed in the training derivative.
+        remat: whether each sublayer is recomputed in the training derivative, attention and MLP
+            separately; `DescentConfig.remat` does so for each inner step.
     """
 
     vocab_size: int
@@ -98,8 +102,7 @@ class TransformerConfig:
 
         What ``cem train`` trains in minutes on two CPU cores. Parameters count everything.
         """
-        sublayers = _family(family, recipe, layers=4, heads=4, features=344)
-        return cls(vocab_size, 128, 4, *sublayers)
+        return _preset(family, recipe, vocab_size, dim=128, layers=4, heads=4, features=344)
 
     @classmethod
     def small(
@@ -109,8 +112,7 @@ class TransformerConfig:
 
         The size of the CPU measurements. Parameters count everything.
         """
-        sublayers = _family(family, recipe, layers=6, heads=4, features=688)
-        return cls(vocab_size, 256, 6, *sublayers)
+        return _preset(family, recipe, vocab_size, dim=256, layers=6, heads=4, features=688)
 
     @classmethod
     def paper(
@@ -121,8 +123,8 @@ class TransformerConfig:
         The scale of arXiv 2605.07588. The Llama has 85.0M parameters without both embedding
         matrices (norm gains included) and 162.1M with them.
         """
-        sublayers = _family(family, recipe, layers=12, heads=12, features=2048)
-        return cls(vocab_size, 768, 12, *sublayers, tie_embeddings=False)
+        config = _preset(family, recipe, vocab_size, dim=768, layers=12, heads=12, features=2048)
+        return dataclasses.replace(config, tie_embeddings=False)
 
 
 def _require_sublayer(name: str, config: Any) -> None:
@@ -135,25 +137,36 @@ def _require_sublayer(name: str, config: Any) -> None:
         )
 
 
-def _family(
-    family: Family, recipe: Recipe | None, *, layers: int, heads: int, features: int
-) -> tuple[SublayerConfig, SublayerConfig]:
+def _preset(
+    family: Family,
+    recipe: Recipe | None,
+    vocab_size: int,
+    *,
+    dim: int,
+    layers: int,
+    heads: int,
+    features: int,
+) -> TransformerConfig:
     require_one_of("family", family, get_args(Family))
     recipe = Recipe() if recipe is None else recipe
-    # 0.15 at three layers trained well; by the square root of depth the sum of the updates of
-    # all layers keeps its size.
-    step_size = StepSizeConfig(initial=round(0.15 * math.sqrt(3 / layers), 4))
-    descent = DescentConfig(
-        steps=recipe.steps,
-        step_size=step_size,
-        preconditioner=recipe.preconditioner,
-        # A few steps compile to straight code, which XLA fuses; many would only compile longer.
-        unroll=min(recipe.steps, 4),
-    )
+    descent = _descent(recipe, layers)
     attention: SublayerConfig = MHAConfig(heads)
     mlp: SublayerConfig = SwiGLUConfig(features)
     if family in ("cem", "cem-attention"):
         attention = CEMConfig(InteractionConfig(heads, diagonal=recipe.diagonal), descent)
     if family in ("cem", "cem-mlp"):
         mlp = CEMConfig(ElementwiseConfig(features), descent)
-    return attention, mlp
+    return TransformerConfig(vocab_size, dim, layers, attention, mlp, remat=recipe.remat)
+
+
+def _descent(recipe: Recipe, layers: int) -> DescentConfig:
+    return DescentConfig(
+        steps=recipe.steps,
+        # Ours, to be settled by experiments: 0.15 at three layers, and by the square root of depth
+        # the sum of the updates of all layers keeps its size.
+        step_size=StepSizeConfig(initial=round(0.15 * math.sqrt(3 / layers), 4)),
+        preconditioner=recipe.preconditioner,
+        # A few steps compile to straight code, which XLA fuses; many would only compile longer.
+        unroll=1 if recipe.remat else min(recipe.steps, 4),
+        remat=recipe.remat,
+    )

@@ -1,23 +1,25 @@
 """What a model costs: parameters from the abstract model, FLOPs from the jaxpr.
 
 Nothing is allocated and no module states its own figures, so that a new energy is counted as it
-is. Compiled counts would not do: they count the body of a scan once.
+is. Compiled counts would not do: they count the body of a scan once. A shared diagonal doubles
+the FLOPs of an attention's scores and readout, which these counts show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from cem_jax.models.config import TransformerConfig
 from cem_jax.models.transformer import Transformer
+from cem_jax.ops.jaxprs import inner_jaxprs
 
 
 class ParameterCount(NamedTuple):
@@ -93,7 +95,7 @@ def _equation_flops(equation: Any) -> int:
     name, parameters = equation.primitive.name, equation.params
     if name == "dot_general":
         return _dot_flops(equation)
-    inner = [_flops(jaxpr) for jaxpr in _inner_jaxprs(parameters)]
+    inner = [_flops(jaxpr) for jaxpr in inner_jaxprs(equation)]
     if name == "scan":
         return parameters["length"] * sum(inner)
     if name == "cond":
@@ -110,15 +112,6 @@ def _dot_flops(equation: Any) -> int:
     (contracted, _), _ = equation.params["dimension_numbers"]
     depth = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
     return 2 * depth * math.prod(equation.outvars[0].aval.shape)
-
-
-def _inner_jaxprs(parameters: dict[str, Any]) -> Iterator[Jaxpr]:
-    for value in parameters.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(item, ClosedJaxpr):
-                yield item.jaxpr
-            elif isinstance(item, Jaxpr):
-                yield item
 
 
 def _size(tree: Any) -> int:

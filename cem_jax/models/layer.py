@@ -11,7 +11,14 @@ from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from cem_jax.descent import Descent, DescentConfig, StepSize, descend, require_transformation
+from cem_jax.descent import (
+    Descent,
+    DescentConfig,
+    StepSize,
+    descend,
+    identity,
+    require_transformation,
+)
 from cem_jax.energies import Energy, EnergyConfig, require_energy_config
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.checks import require_count
@@ -22,14 +29,23 @@ from cem_jax.ops.visibility import Sites, sites_or_dense
 
 @dataclasses.dataclass(frozen=True)
 class CEMConfig:
-    """A CEM layer: an energy and how it is lowered."""
+    """A CEM layer as data: the first three arguments of `CEMLayer` after the width."""
 
     energy: EnergyConfig
     descent: DescentConfig = DescentConfig()
+    transformation: optax.GradientTransformation | None = None
 
     def build(self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs) -> CEMLayer:
         """The layer of a model of width ``dim``."""
-        return CEMLayer(dim, self.energy, self.descent, norm_eps=norm_eps, dtype=dtype, rngs=rngs)
+        return CEMLayer(
+            dim,
+            self.energy,
+            self.descent,
+            transformation=self.transformation,
+            norm_eps=norm_eps,
+            dtype=dtype,
+            rngs=rngs,
+        )
 
 
 class CEMLayer(nnx.Module):
@@ -45,10 +61,19 @@ class CEMLayer(nnx.Module):
         energy: builds the energy, such as `InteractionConfig` or `ElementwiseConfig`.
         descent: how it is lowered.
         transformation: the user's rule, any optax transformation of one position's gradient that
-            comes before P and -eta, such as ``optax.clip_by_global_norm(1.0)``.
+            comes before P and -eta, such as ``optax.clip_by_global_norm(1.0)``. A rule that
+            divides by the gradient's norm has no training derivative where an energy's gradient is
+            exactly zero; padding alone is guarded.
         norm_eps: of the RMS norm.
         dtype: the dtype of the products; parameters and the carried x stay float32.
         rngs: the stream ``params`` draws the parameters.
+
+    Parameters: ``norm.gain [D]`` unless there is no norm, those of ``energy``, ``step_size`` and
+    ``preconditioner``.
+
+    Raises:
+        ValueError: an option of another kind or range; at a call, an ``h`` that is not a floating
+            ``[B, L, D]``, sites that do not fit it, or what `descend` refuses.
 
     Source: arXiv 2605.07588.
     """
@@ -142,16 +167,12 @@ class CEMLayer(nnx.Module):
         """Where the descent starts, what it lowers, and where its gradient is taken."""
         norm, mode = self.norm, self.descent.norm_mode
         if norm is None:
-            return h, value, _identity
+            return h, value, identity
         if mode == "once":
-            return c, value, _identity
+            return c, value, identity
         if mode == "exact":
-            return h, lambda x: value(norm(x)), _identity
+            return h, lambda x: value(norm(x)), identity
         return h, value, norm
-
-
-def _identity(x: Array) -> Array:
-    return x
 
 
 def _as_transformation(part: Any) -> optax.GradientTransformation:

@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from cem_jax.models.norm import RMSNorm
-from cem_jax.ops.checks import require_count, require_heads
+from cem_jax.ops.checks import head_width, require_count, require_heads
 from cem_jax.ops.constrain import constrain
 from cem_jax.ops.dtypes import require_hidden
 from cem_jax.ops.parameters import fan_in, parameter
@@ -64,12 +64,7 @@ class MHASublayer(nnx.Module):
         self, dim: int, config: MHAConfig, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs
     ) -> None:
         heads, groups = config.heads, config.key_heads or config.heads
-        if config.head_dim is None and dim % heads:
-            raise ValueError(
-                f"heads: got {heads} for width {dim}, expected a divisor of the width; choose "
-                f"one, or set head_dim."
-            )
-        width = config.head_dim or dim // heads
+        width = head_width(dim, heads, config.head_dim)
         config.rotary.width(width)
         self.dim, self.config, self.dtype = dim, config, dtype
         self.norm = RMSNorm(dim, norm_eps)

@@ -11,8 +11,8 @@ def require_count(name: str, value: Any) -> None:
     """Refuse anything but a Python integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(
-            f"{name}: got {value!r}, expected a Python integer of at least 1; it is static, part "
-            f"of the compiled program."
+            f"{name}: got {value!r}, expected a Python integer of at least 1, static and never "
+            f"traced; choose one."
         )
 
 
@@ -28,6 +28,16 @@ def require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     """Refuse a name that is not among the known ones."""
     if value not in known:
         raise ValueError(f"{name}: got {value!r}, expected one of {known}; choose one of these.")
+
+
+def head_width(dim: int, heads: int, head_dim: int | None) -> int:
+    """K: the given one, or D / H where it divides."""
+    if head_dim is None and dim % heads:
+        raise ValueError(
+            f"heads: got {heads} for width {dim}, expected a divisor of the width; choose one, or "
+            f"set head_dim."
+        )
+    return dim // heads if head_dim is None else head_dim
 
 
 def require_heads(heads: Any, key_heads: Any, head_dim: Any) -> None:

@@ -90,6 +90,32 @@ def test_options_of_the_descent_add_what_they_say(descent, more):
     assert sublayer(CEMConfig(InteractionConfig(12), descent)) == 2 * 768**2 + more
 
 
+def extras(family, layers, dim):
+    """Of the full CEM, beyond its tied matrices: P and eta of each sublayer, and d."""
+    each = dim * (1 + 2 * 16) + 1
+    attention = each + dim if family in ("cem", "cem-attention") else 0
+    return layers * (attention + (each if family in ("cem", "cem-mlp") else 0))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("preset", "layers", "dim", "features", "vocabulary", "tables"),
+    [
+        ("tiny", 4, 128, 344, 2048, 1),
+        ("small", 6, 256, 688, 8192, 1),
+        ("paper", 12, 768, 2048, 50_257, 2),
+    ],
+)
+def test_preset_has_the_parameters_of_its_formula(
+    preset, family, layers, dim, features, vocabulary, tables
+):
+    attention = 2 * dim**2 if family in ("cem", "cem-attention") else 4 * dim**2
+    mlp = (2 if family in ("cem", "cem-mlp") else 3) * dim * features
+    blocks = layers * (attention + mlp + 2 * dim) + extras(family, layers, dim)
+    found = total(abstract(getattr(TransformerConfig, preset)(family)))
+    assert found == blocks + dim + tables * vocabulary * dim
+
+
 def test_paper_scale_llama_has_85_and_162_million():
     tree = abstract(TransformerConfig.paper("llama"))
     blocks = 12 * (4 * 768**2 + 3 * 768 * 2048 + 2 * 768)

@@ -1,5 +1,7 @@
 """Phi and phi: values by quadrature, derivatives finite and right everywhere."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import loops
@@ -55,6 +57,14 @@ def test_second_derivative_at_zero_is_right(activation, backend, x64):
     values = jax.jit(jax.vmap(lambda z: [slope(z) for slope in slopes]))(around)
     for value, expected in zip(values, (0.0, second, second), strict=True):
         np.testing.assert_allclose(value, np.full(3, expected), atol=1e-8)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 1e-5), ("bfloat16", 1e-2)])
+def test_left_tail_keeps_its_digits(dtype, bound):
+    z = jnp.array([-1.0, -2.0, -3.0, -4.0, -5.0, -6.0], dtype)
+    exact = [z * math.erfc(-z / math.sqrt(2)) / 2 for z in map(float, z)]
+    found = np.asarray(activate(z, "gelu"), np.float64)
+    np.testing.assert_allclose(found, exact, rtol=bound)
 
 
 @over
