@@ -84,7 +84,7 @@ def describe(value: Any) -> Any:
         return {"type": type(value).__name__, **fields}
     if isinstance(value, tuple | list):
         return [describe(item) for item in value]
-    if isinstance(value, type):
+    if callable(value):
         return value.__qualname__
     return str(value) if isinstance(value, Path) else value
 

@@ -96,7 +96,8 @@ def fit(run: Run) -> tuple[dict[str, Any], str]:
     )
     row_nats, sampler = make_row_nats(graph), Sampler(graph, run)
     batches = Pipeline(text.train, batch=training.batch, seed=training.seed)
-    with Checkpoints(run.folder.checkpoints) as checkpoints, line:
+    identity = {"model": describe(run.model), **text.hashes()}
+    with Checkpoints(run.folder.checkpoints, identity) as checkpoints, line:
         hooks = make_hooks(run, row_nats, sampler, checkpoints)
         state = train(state, make_step(graph, optimiser), batches.batch, training, hooks)
     figures: dict[str, Any] = {
@@ -151,7 +152,7 @@ class Sampler:
 
 def make_hooks(run: Run, row_nats: RowNats, sampler: Sampler, checkpoints: Checkpoints) -> Hooks:
     """What happens between the steps."""
-    valid, hashes = run.text.valid, run.text.hashes()
+    valid = run.text.valid
     glance = valid.select(slice(None, None, -(-valid.predicted // GLANCE)))
 
     def record(records: list[dict[str, Any]]) -> None:
@@ -168,6 +169,6 @@ def make_hooks(run: Run, row_nats: RowNats, sampler: Sampler, checkpoints: Check
         run.line.say(f"step {step:,}: validation loss {loss:.4f} on {tokens:,} tokens")
 
     def save(step: int, state: State) -> None:
-        checkpoints.save(state, {"step": step, **hashes})
+        checkpoints.save(state)
 
     return Hooks(record=record, evaluate=evaluate, evaluated=evaluated, sample=sampler, save=save)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from cem_jax.ops.checks import require_count
 from cem_jax.training.state import State
 
 
@@ -21,29 +23,37 @@ class Checkpoints:
 
     Args:
         folder: where; it is created.
+        identity: what its states belong to, such as the model, the text and the tokenizer, as
+            JSON can hold it. Shapes alone would let a state into another norm mode or number of
+            steps.
         keep: how many states are kept, at least 1.
     """
 
-    def __init__(self, folder: Path, *, keep: int = 2) -> None:
-        if keep < 1:
-            raise ValueError(f"keep: got {keep}, expected at least 1.")
+    def __init__(
+        self, folder: Path, identity: dict[str, Any] | None = None, *, keep: int = 2
+    ) -> None:
+        require_count("keep", keep)
         import orbax.checkpoint as ocp
+
+        # As it will be read back: JSON knows no tuples.
+        self._identity = json.loads(json.dumps(identity or {}))
 
         self._ocp: Any = ocp
         options = ocp.CheckpointManagerOptions(max_to_keep=keep, cleanup_tmp_directories=True)
         self._manager: Any = ocp.CheckpointManager(folder.resolve(), options=options)
 
-    def save(self, state: State, metadata: dict[str, Any]) -> None:
-        """Write the state under its step, with metadata that JSON can hold.
+    def save(self, state: State, metadata: dict[str, Any] | None = None) -> None:
+        """Write the state under its step, with more metadata that JSON can hold.
 
         Raises:
             ValueError: a state of this step or a later one is there already.
         """
         step, latest = int(state["step"]), self.latest()
         args = self._ocp.args
-        beside = args.JsonSave({"metadata": metadata, "leaves": _leaves(state)})
+        beside = {"metadata": metadata or {}, "leaves": _leaves(state), "identity": self._identity}
         saved = self._manager.save(
-            step, args=args.Composite(state=args.StandardSave(state), metadata=beside)
+            step,
+            args=args.Composite(state=args.StandardSave(state), metadata=args.JsonSave(beside)),
         )
         # Orbax refuses without a word.
         if not saved:
@@ -66,7 +76,7 @@ class Checkpoints:
             step: which.
 
         Raises:
-            ValueError: there is no state, or it is not of this shape.
+            ValueError: there is no state, or it is not of this shape or identity.
         """
         step = self.latest() if step is None else step
         if step not in self._manager.all_steps():
@@ -78,6 +88,7 @@ class Checkpoints:
         beside = self._manager.restore(step, args=args.Composite(metadata=args.JsonRestore()))
         # Orbax would cast another dtype without a word.
         _require_equal(beside["metadata"]["leaves"], _leaves(abstract))
+        _require_equal(_flat(beside["metadata"]["identity"]), _flat(self._identity))
         restored = self._manager.restore(
             step, args=args.Composite(state=args.StandardRestore(abstract))
         )
@@ -99,6 +110,12 @@ class Checkpoints:
         self._manager.close()
 
 
+def _flat(tree: Any) -> dict[str, str]:
+    """JSON values by path."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda leaf: leaf is None)
+    return {jax.tree_util.keystr(path): json.dumps(leaf) for path, leaf in leaves}
+
+
 def _leaves(state: State) -> dict[str, str]:
     """Shape and dtype of every array, under its path."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
@@ -113,6 +130,6 @@ def _require_equal(stored: dict[str, str], expected: dict[str, str]) -> None:
         got, wanted = stored.get(path, "nothing"), expected.get(path, "nothing")
         if got != wanted:
             raise ValueError(
-                f"checkpoint: got {got} for {path}, expected {wanted}; it is of another model or "
-                f"optimiser: restore it with the configuration of its run."
+                f"checkpoint: got {got} for {path}, expected {wanted}; it is of another model, "
+                f"optimiser or text: restore it with the configuration of its run."
             )

@@ -6,10 +6,12 @@ import dataclasses
 import math
 from typing import Any
 
+from cem_jax.ops.checks import require_count
+
 
 def _require(name: str, value: Any, holds: bool, expected: str) -> None:
     if not holds:
-        raise ValueError(f"{name}: got {value}, expected {expected}.")
+        raise ValueError(f"{name}: got {value}, expected {expected}; choose one in that range.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +73,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "length", "record_every", "evaluate_every"):
-            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+            require_count(name, getattr(self, name))
         _require("seed", self.seed, 0 <= self.seed < 2**32, "a number in [0, 2^32)")
         if self.optimiser.warmup >= self.steps:
             raise ValueError(

@@ -85,6 +85,7 @@ def _pause(done: int, state: State, hooks: Hooks) -> None:
     """Evaluate, sample and save, in this order: a state is saved beside its figures."""
     if hooks.evaluate is not None:
         figures = hooks.evaluate(state["params"])
+        _require_finite(done, figures, tuple(figures))
         if hooks.evaluated is not None:
             hooks.evaluated(done, figures)
     if hooks.sample is not None:
@@ -116,16 +117,16 @@ class _Pending:
         records = []
         for index, metrics in values.items():
             record = {name: float(value) for name, value in metrics.items()}
-            _require_finite(index, record)
+            _require_finite(index + 1, record, ("loss", "gradient_norm"))
             records.append({"step": index + 1, **record, "seconds": self.seconds})
         return records
 
 
-def _require_finite(index: int, record: dict[str, float]) -> None:
-    for name in ("loss", "gradient_norm"):
+def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
+    for name in names:
         if not math.isfinite(record[name]):
             raise NonFiniteError(
-                f"{name}: got {record[name]} at step {index + 1}, expected a finite number; "
+                f"{name}: got {record[name]} at step {step}, expected a finite number; "
                 f"training stops here and the last checkpoint before it is kept. Lower the "
                 f"learning rate, warm up longer, or clip harder."
             )

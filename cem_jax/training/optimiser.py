@@ -16,7 +16,8 @@ UNDECAYED = frozenset(
     {"gain", "step_size", "log_temperature", "d", "bias", "preconditioner"},
 )
 """Names that exempt what stands under them: norm gains, eta, tau, the diagonal of an interaction
-energy, the relative bias, and P. Zero is no neutral value for any of them."""
+energy, the relative bias, and P. They scale or shape what the matrices do: decay would pull eta,
+tau and P to values of no meaning, and keep d, the bias and V from leaving zero."""
 
 
 def make_schedule(config: OptimiserConfig, steps: int) -> optax.Schedule:

@@ -71,8 +71,22 @@ def test_a_state_of_another_model_is_refused_by_name(tmp_path):
                 checkpoints.restore(abstract({**state, **other}))
 
 
+def test_a_state_of_another_identity_is_refused_by_name(tmp_path):
+    """Norm modes and numbers of steps have equal shapes: only the description tells."""
+    state = {"step": jnp.int32(1), "w": jnp.ones(2)}
+    model = {"model": {"descent": {"norm_mode": "default", "steps": (2,)}}}
+    with Checkpoints(tmp_path, model) as checkpoints:
+        checkpoints.save(state)
+    with Checkpoints(tmp_path, model) as checkpoints:
+        checkpoints.restore(abstract(state))
+    other = {"model": {"descent": {"norm_mode": "exact", "steps": (2,)}}}
+    message = r"""got "default" for \['model'\]\['descent'\]\['norm_mode'\], expected "exact";"""
+    with Checkpoints(tmp_path, other) as checkpoints, pytest.raises(ValueError, match=message):
+        checkpoints.restore(abstract(state))
+
+
 def test_impossible_values_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="keep: got 0, expected at least 1"):
+    with pytest.raises(ValueError, match="keep: got 0, expected a Python integer of at least 1"):
         Checkpoints(tmp_path, keep=0)
     with (
         Checkpoints(tmp_path) as checkpoints,

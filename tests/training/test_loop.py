@@ -56,6 +56,17 @@ def test_a_state_goes_on_where_it_stopped():
     assert log_of(start=7) == []
 
 
+def test_a_state_whose_figures_are_not_finite_is_not_saved():
+    saved = []
+    hooks = Hooks(
+        evaluate=lambda params: {"valid_loss": float("nan" if params["w"] >= 5 else 1.0)},
+        save=lambda step, state: saved.append(step),
+    )
+    with pytest.raises(NonFiniteError, match="valid_loss: got nan at step 6"):
+        train({"step": jnp.int32(0)}, fake_step(), lambda index: index, config, hooks)
+    assert saved == [3]
+
+
 @pytest.mark.parametrize("name", ["loss", "gradient_norm"])
 def test_what_is_not_finite_stops_at_its_step_and_is_not_saved(name):
     *log, message = log_of(bad=4, name=name)

@@ -25,7 +25,9 @@ def test_impossible_optimisers_are_refused(field, value, message):
 
 @pytest.mark.parametrize("field", ["steps", "batch", "length", "record_every", "evaluate_every"])
 def test_impossible_runs_are_refused(field):
-    with pytest.raises(ValueError, match=f"{field}: got 0, expected at least 1"):
+    with pytest.raises(
+        ValueError, match=f"{field}: got 0, expected a Python integer of at least 1"
+    ):
         TrainingConfig(**{field: 0})
 
 
