@@ -8,10 +8,13 @@ import numpy as np
 
 Precision = Literal["float64", "float32", "bfloat16"]
 
-TOLERANCE: dict[str, float] = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 6e-2}
-"""Per tensor. bfloat16 is compared with the float32 reference: the largest error measured over all
-cases is 4e-2, in the score weights at T = 3 (rounding only the inputs of the float32 layer to
-bfloat16 moves the same tensors by a fifth to a half of that), and 6e-2 is what is allowed."""
+TOLERANCE: dict[str, float] = {"float64": 1e-10, "float32": 1e-5, "bfloat16": 1e-1}
+"""Per tensor. bfloat16 is compared with the float32 reference, and its tolerance is a measurement:
+the largest error over the default and the full set, on JAX 0.10 and 0.12, is 8e-2, in the score
+weights of norm mode "exact" at T = 3. It is the format's: column A in bfloat16 is as far off, and
+rounding nothing but the inputs of the float32 layer moves the same tensors by 1e-2 to 2e-2. At
+T = 1 and 2 it is at most 4e-2. A missing term is an error of order one.
+"""
 
 FINITE_DIFFERENCE = 1e-6
 """Central differences in float64, which column C is where an energy has no hand form."""
