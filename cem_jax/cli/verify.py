@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    from cem_jax.evaluation import report, verify
+    from cem_jax.evaluation.certificate import report, verify
 
     jobs = verify.jobs(full=options.full, energy=energy, seed=options.seed)
     console = Console()

@@ -6,9 +6,9 @@ import pytest
 
 from cem_jax.cli import main as command
 from cem_jax.cli import verify as cli
-from cem_jax.evaluation import verify
-from cem_jax.evaluation.certificate import Row
-from cem_jax.evaluation.verify import Job
+from cem_jax.evaluation.certificate import verify
+from cem_jax.evaluation.certificate.certify import Row
+from cem_jax.evaluation.certificate.verify import Job
 
 # At most 30 lines: what a user writes.
 ENERGY = '''

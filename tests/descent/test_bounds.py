@@ -9,11 +9,13 @@ import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from cases import B, D, L
 from flax import nnx
 
-from cem_jax import InteractionConfig, PreconditionerConfig, StepSizeConfig
+from cem_jax import InteractionConfig, PreconditionerConfig, StepSizeConfig, descend
+from cem_jax.evaluation.diagnostics import least_eigenvalue
 
 ATTENTION = [case.name for case in cases.ENERGIES if isinstance(case.config, InteractionConfig)]
 MLP = [case.name for case in cases.ENERGIES if not case.attends and case.name != "memory"]
@@ -98,6 +100,20 @@ def test_default_mode_promises_nothing():
 
 def test_symmetric_preconditioner_may_climb_and_its_least_eigenvalue_says_so():
     matrix = PreconditionerConfig(rank=2).build(D, rngs=nnx.Rngs(0))
-    assert jnp.linalg.eigvalsh(matrix.matrix()).min() > 0.999
+    assert least_eigenvalue(matrix) > 0.999
     cases.randomize(matrix, scale=3.0)
-    assert jnp.linalg.eigvalsh(matrix.matrix()).min() < 0
+    values, vectors = jnp.linalg.eigh(matrix.matrix())
+    assert values[0] < 0
+    np.testing.assert_allclose(least_eigenvalue(matrix), values[0], rtol=1e-5)
+    # A linear energy whose gradient is the worst direction: the step goes up by eta |lambda|.
+    rule = optax.chain(matrix.transformation(), optax.scale(-0.1))
+    worst = vectors[:, 0]
+    result = descend(
+        lambda u: jnp.einsum("bld,d->bl", u, worst),
+        jnp.zeros((1, 1, D)),
+        steps=1,
+        transformation=rule,
+        trace=True,
+    )
+    rise = result.energies[1, 0, 0] - result.energies[0, 0, 0]
+    np.testing.assert_allclose(rise, -0.1 * values[0], rtol=1e-4)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from cem_jax import DescentConfig, ElementwiseConfig, InteractionConfig, MemoryConfig, SumConfig
-from cem_jax.evaluation import cases as catalogues
-from cem_jax.evaluation.cases import Case, catalogue
-from cem_jax.evaluation.certificate import compare
-from cem_jax.evaluation.finite_differences import central_difference
-from cem_jax.evaluation.hand_forms import hand_form
-from cem_jax.evaluation.jaxprs import custom_rules, scan_lengths
-from cem_jax.evaluation.pairwise import covering
-from cem_jax.evaluation.tolerances import TOLERANCE, relative_error
+from cem_jax.evaluation.certificate import cases as catalogues
+from cem_jax.evaluation.certificate.cases import Case, catalogue
+from cem_jax.evaluation.certificate.certify import compare
+from cem_jax.evaluation.certificate.finite_differences import central_difference
+from cem_jax.evaluation.certificate.hand_forms import hand_form
+from cem_jax.evaluation.certificate.jaxprs import custom_rules, scan_lengths
+from cem_jax.evaluation.certificate.pairwise import covering
+from cem_jax.evaluation.certificate.tolerances import TOLERANCE, relative_error
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -16,7 +16,7 @@ from cem_jax import (
     TransformerConfig,
 )
 from cem_jax.descent import Preconditioner
-from cem_jax.evaluation.compiling import compiled
+from cem_jax.evaluation.certificate.compiling import compiled
 from cem_jax.evaluation.diagnostics import (
     concave_decrease,
     curved_decrease,

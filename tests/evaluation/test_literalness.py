@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import cem_jax
-from cem_jax.evaluation import literalness
-from cem_jax.evaluation.literalness import literalness_rows
+from cem_jax.evaluation.certificate import literalness
+from cem_jax.evaluation.certificate.literalness import literalness_rows
 from cem_jax.models import CEMLayer
 
 ROOT = Path(cem_jax.__file__).parent

@@ -10,10 +10,10 @@ from cem_jax import ContextScoreConfig, DescentConfig, ElementwiseConfig, Intera
 from cem_jax.descent import PreconditionerConfig, StepSizeConfig
 from cem_jax.descent.preconditioner import Preconditioner
 from cem_jax.energies import interaction
-from cem_jax.evaluation import certificate
-from cem_jax.evaluation.cases import Case
-from cem_jax.evaluation.certificate import certify
-from cem_jax.evaluation.potential_rows import potential_rows
+from cem_jax.evaluation.certificate import certify as certify_module
+from cem_jax.evaluation.certificate.cases import Case
+from cem_jax.evaluation.certificate.certify import certify
+from cem_jax.evaluation.certificate.potential_rows import potential_rows
 from cem_jax.models import CEMLayer
 from cem_jax.ops import attention_energy, attention_reference, potentials
 from cem_jax.ops.visibility import Visible
@@ -38,7 +38,7 @@ MLP = Case("mlp", ElementwiseConfig(6), DescentConfig(2, "exact", StepSizeConfig
 @pytest.fixture(autouse=True)
 def _hand_once(monkeypatch):
     """No fault reaches the column written by hand: it is computed once for all of them."""
-    measure = certificate.measure
+    measure = certify_module.measure
 
     def once(column, problem, **options):
         if column.slope is None:
@@ -48,7 +48,7 @@ def _hand_once(monkeypatch):
             BY_HAND[key] = measure(column, problem, **options)
         return BY_HAND[key]
 
-    monkeypatch.setattr(certificate, "measure", once)
+    monkeypatch.setattr(certify_module, "measure", once)
 
 
 BY_HAND = {}

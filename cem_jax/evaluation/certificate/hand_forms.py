@@ -11,10 +11,10 @@ from cem_jax.energies import (
     MemoryConfig,
     SumConfig,
 )
-from cem_jax.evaluation.hand import HandEnergy, HandForm, Parameters
-from cem_jax.evaluation.hand_attention import hand_attention
-from cem_jax.evaluation.hand_memory import hand_memory
-from cem_jax.evaluation.hand_mlp import hand_mlp
+from cem_jax.evaluation.certificate.hand import HandEnergy, HandForm, Parameters
+from cem_jax.evaluation.certificate.hand_attention import hand_attention
+from cem_jax.evaluation.certificate.hand_memory import hand_memory
+from cem_jax.evaluation.certificate.hand_mlp import hand_mlp
 from cem_jax.ops.visibility import Sites
 
 

@@ -12,10 +12,10 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies import EnergyConfig
-from cem_jax.evaluation.columns import Column, Tensors, energy_loss, flatten, layer_loss
-from cem_jax.evaluation.compiling import compiled
-from cem_jax.evaluation.hand import HandEnergy, HandForm, Parameters
-from cem_jax.evaluation.problem import DIM, Problem
+from cem_jax.evaluation.certificate.columns import Column, Tensors, energy_loss, flatten, layer_loss
+from cem_jax.evaluation.certificate.compiling import compiled
+from cem_jax.evaluation.certificate.hand import HandEnergy, HandForm, Parameters
+from cem_jax.evaluation.certificate.problem import DIM, Problem
 from cem_jax.ops.visibility import Sites
 
 STEP = 1e-3

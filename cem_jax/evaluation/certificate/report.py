@@ -11,7 +11,7 @@ import flax
 import jax
 from rich.table import Table
 
-from cem_jax.evaluation.certificate import Row
+from cem_jax.evaluation.certificate.certify import Row
 
 
 def table(rows: list[Row]) -> Table:

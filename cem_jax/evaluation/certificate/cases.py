@@ -15,7 +15,7 @@ from cem_jax.energies import (
     MemoryConfig,
     SumConfig,
 )
-from cem_jax.evaluation.pairwise import Row, covering
+from cem_jax.evaluation.certificate.pairwise import Row, covering
 from cem_jax.ops.rotary import Rotary
 from cem_jax.ops.visibility import Visible
 

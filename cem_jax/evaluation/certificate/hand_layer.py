@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from cem_jax.descent import DescentConfig
-from cem_jax.evaluation.hand import HandForm, Parameters
+from cem_jax.evaluation.certificate.hand import HandForm, Parameters
 from cem_jax.ops.visibility import Sites
 
 

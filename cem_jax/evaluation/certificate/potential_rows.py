@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from cem_jax.evaluation.certificate import Row, compare
-from cem_jax.evaluation.compiling import compiled
-from cem_jax.evaluation.finite_differences import central_difference
-from cem_jax.evaluation.hand_mlp import phi, phi_integral
-from cem_jax.evaluation.tolerances import FINITE_DIFFERENCE, TOLERANCE
+from cem_jax.evaluation.certificate.certify import Row, compare
+from cem_jax.evaluation.certificate.compiling import compiled
+from cem_jax.evaluation.certificate.finite_differences import central_difference
+from cem_jax.evaluation.certificate.hand_mlp import phi, phi_integral
+from cem_jax.evaluation.certificate.tolerances import FINITE_DIFFERENCE, TOLERANCE
 from cem_jax.ops.potentials import Activation, ElementwiseBackend, potential
 
 NEAR, FAR = 12.0, 40.0

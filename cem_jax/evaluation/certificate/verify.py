@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
 from cem_jax.energies import EnergyConfig
-from cem_jax.evaluation.cases import Case, cases_of, catalogue
-from cem_jax.evaluation.certificate import PRECISIONS, Row, certify
-from cem_jax.evaluation.literalness import literalness_rows
-from cem_jax.evaluation.potential_rows import potential_rows
-from cem_jax.evaluation.tolerances import Precision
+from cem_jax.evaluation.certificate.cases import Case, cases_of, catalogue
+from cem_jax.evaluation.certificate.certify import PRECISIONS, Row, certify
+from cem_jax.evaluation.certificate.literalness import literalness_rows
+from cem_jax.evaluation.certificate.potential_rows import potential_rows
+from cem_jax.evaluation.certificate.tolerances import Precision
 
 
 class Job(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from cem_jax.evaluation.hand import HandEnergy, Parameters
+from cem_jax.evaluation.certificate.hand import HandEnergy, Parameters
 from cem_jax.ops.visibility import Sites
 
 

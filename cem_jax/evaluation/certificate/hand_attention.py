@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from cem_jax.energies import InteractionConfig
-from cem_jax.evaluation.hand import HandEnergy, HandForm, Parameters
-from cem_jax.evaluation.hand_rotary import turn, turns
+from cem_jax.evaluation.certificate.hand import HandEnergy, HandForm, Parameters
+from cem_jax.evaluation.certificate.hand_rotary import turn, turns
 from cem_jax.ops.visibility import Sites, Visible
 
 

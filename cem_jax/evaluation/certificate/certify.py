@@ -8,8 +8,8 @@ from collections.abc import Callable
 import jax
 
 from cem_jax.energies import EnergyConfig
-from cem_jax.evaluation.cases import Case
-from cem_jax.evaluation.columns import (
+from cem_jax.evaluation.certificate.cases import Case
+from cem_jax.evaluation.certificate.columns import (
     Tensors,
     by_hand,
     library,
@@ -17,17 +17,17 @@ from cem_jax.evaluation.columns import (
     on_backend,
     shipped_backends,
 )
-from cem_jax.evaluation.finite_differences import (
+from cem_jax.evaluation.certificate.finite_differences import (
     differenced,
     draw_directions,
     measure_directions,
     project,
 )
-from cem_jax.evaluation.hand import HandForm
-from cem_jax.evaluation.hand_forms import hand_form
-from cem_jax.evaluation.jaxprs import custom_rules
-from cem_jax.evaluation.problem import Problem, make_problem
-from cem_jax.evaluation.tolerances import (
+from cem_jax.evaluation.certificate.hand import HandForm
+from cem_jax.evaluation.certificate.hand_forms import hand_form
+from cem_jax.evaluation.certificate.jaxprs import custom_rules
+from cem_jax.evaluation.certificate.problem import Problem, make_problem
+from cem_jax.evaluation.certificate.tolerances import (
     FINITE_DIFFERENCE,
     TOLERANCE,
     Precision,

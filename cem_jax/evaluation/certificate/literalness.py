@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 
 from cem_jax.descent import DescentConfig, StepSizeConfig
 from cem_jax.energies import Energy, InteractionConfig
-from cem_jax.evaluation.certificate import Row, compare
-from cem_jax.evaluation.jaxprs import scan_lengths
-from cem_jax.evaluation.problem import DIM
-from cem_jax.evaluation.tolerances import TOLERANCE
+from cem_jax.evaluation.certificate.certify import Row, compare
+from cem_jax.evaluation.certificate.jaxprs import scan_lengths
+from cem_jax.evaluation.certificate.problem import DIM
+from cem_jax.evaluation.certificate.tolerances import TOLERANCE
 from cem_jax.models import CEMLayer
 
 ETA, DEPTHS = 0.3, (1, 2, 3)

@@ -10,7 +10,7 @@ from jax.scipy.special import erf
 from jaxtyping import Array
 
 from cem_jax.energies import ElementwiseConfig
-from cem_jax.evaluation.hand import HandEnergy, HandForm, Parameters
+from cem_jax.evaluation.certificate.hand import HandEnergy, HandForm, Parameters
 from cem_jax.ops.visibility import Sites
 
 QUADRATURE_POINTS = 32

@@ -11,8 +11,8 @@ from flax import nnx
 
 from cem_jax.descent import DescentConfig
 from cem_jax.energies import EnergyConfig
-from cem_jax.evaluation.compiling import compiled
-from cem_jax.evaluation.hand import Parameters
+from cem_jax.evaluation.certificate.compiling import compiled
+from cem_jax.evaluation.certificate.hand import Parameters
 from cem_jax.models import CEMLayer
 from cem_jax.ops.visibility import Sites
 

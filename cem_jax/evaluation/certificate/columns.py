@@ -14,10 +14,10 @@ from jaxtyping import Array
 
 from cem_jax.descent import DescentConfig
 from cem_jax.energies import ElementwiseConfig, EnergyConfig, InteractionConfig, SumConfig
-from cem_jax.evaluation.compiling import compiled
-from cem_jax.evaluation.hand import HandForm, Parameters
-from cem_jax.evaluation.hand_layer import hand_layer
-from cem_jax.evaluation.problem import DIM, NORM_EPS, Problem
+from cem_jax.evaluation.certificate.compiling import compiled
+from cem_jax.evaluation.certificate.hand import HandForm, Parameters
+from cem_jax.evaluation.certificate.hand_layer import hand_layer
+from cem_jax.evaluation.certificate.problem import DIM, NORM_EPS, Problem
 from cem_jax.models import CEMLayer
 from cem_jax.ops.attention_energy import AttentionBackend
 from cem_jax.ops.potentials import ElementwiseBackend
