@@ -34,7 +34,7 @@ class Options:
     inner_steps: int = 2
     """T, the gradient steps on each energy in a CEM layer. Llama's layers have none."""
 
-    batch: int = 16
+    batch: int = 8
     """Rows of a training step."""
 
     length: int = 128
@@ -43,7 +43,7 @@ class Options:
     vocabulary: int = 2048
     """Pieces of the tokenizer, which is trained on the training text; at least 320."""
 
-    learning_rate: float = 3e-3
+    learning_rate: float = 8e-3
     """The peak of the learning rate, after the warm-up and before the cosine."""
 
     seed: int = 0

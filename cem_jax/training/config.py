@@ -28,7 +28,7 @@ class OptimiserConfig:
         b2: decay of the second moment, in [0, 1).
     """
 
-    learning_rate: float = 3e-3
+    learning_rate: float = 8e-3
     final_fraction: float = 0.05
     warmup: int = 50
     weight_decay: float = 0.1
@@ -65,7 +65,7 @@ class TrainingConfig:
 
     steps: int = 1000
     batch: int = 8
-    length: int = 256
+    length: int = 128
     seed: int = 0
     record_every: int = 10
     evaluate_every: int = 250
