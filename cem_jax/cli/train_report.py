@@ -53,4 +53,9 @@ def table(summary: dict[str, Any]) -> Table:
         for name, digits in FIGURES.items():
             label = f"{split} {name.replace('_', ' ')}"
             result.add_row(label, f"{summary[f'{split}_{name}']:.{digits}f}")
+    # Where it is negative, a step of that layer may go uphill.
+    for name in ("attention", "mlp"):
+        if f"least_eigenvalue_{name}" in summary:
+            value = summary[f"least_eigenvalue_{name}"]
+            result.add_row(f"least eigenvalue of P, {name}", f"{value:.4f}")
     return result

@@ -16,6 +16,7 @@ from cem_jax.cli.run_folder import RunFolder, describe, environment
 from cem_jax.cli.train_report import flat, plan, table
 from cem_jax.cli.train_text import Text
 from cem_jax.data import PackedRows, Pipeline, builtin_corpus, pack
+from cem_jax.evaluation.diagnostics import least_eigenvalues
 from cem_jax.evaluation.perplexity import RowNats, make_row_nats, perplexity, total_nats
 from cem_jax.inference import Sampling, generate, make_next_token
 from cem_jax.models import Transformer, TransformerConfig
@@ -96,8 +97,8 @@ def fit(run: Run) -> tuple[dict[str, Any], str]:
     )
     row_nats, sampler = make_row_nats(graph), Sampler(graph, run)
     batches = Pipeline(text.train, batch=training.batch, seed=training.seed)
-    identity = {"model": describe(run.model), **text.hashes()}
-    with Checkpoints(run.folder.checkpoints, identity) as checkpoints, line:
+    belongs = identity(run.model, text)
+    with Checkpoints(run.folder.checkpoints, belongs) as checkpoints, line:
         hooks = make_hooks(run, row_nats, sampler, checkpoints)
         state = train(state, make_step(graph, optimiser), batches.batch, training, hooks)
     figures: dict[str, Any] = {
@@ -109,7 +110,14 @@ def fit(run: Run) -> tuple[dict[str, Any], str]:
         batch = evaluated_rows(rows)
         reached = perplexity(row_nats, state["params"], rows, batch=batch, utf8_bytes=size)
         figures |= flat(split, reached)
+    least = least_eigenvalues(nnx.merge(graph, state["params"]))
+    figures |= {f"least_eigenvalue_{name}": float(value.min()) for name, value in least.items()}
     return figures, sampler.text
+
+
+def identity(model: TransformerConfig, text: Text) -> dict[str, Any]:
+    """What a checkpoint of a run belongs to."""
+    return {"model": describe(model), **text.hashes()}
 
 
 def evaluated_rows(rows: PackedRows) -> int:

