@@ -18,8 +18,8 @@ from cem_jax.training import NonFiniteError, OptimiserConfig, TrainingConfig
 class Options:
     """Train a small language model on real text and report what it reached.
 
-    The text is that of the State of the Union messages (`pip install '.[demo]'` in a clone), split by
-    document. The default takes a few minutes on two CPU cores. Every run has a fixed number of
+    The text is that of the State of the Union messages (in a clone: `pip install '.[demo]'`), split
+    by document. The default takes a few minutes on two CPU cores. Every run has a fixed number of
     steps, so that runs can be repeated and compared: `cem train --model llama` trains the baseline
     of the same width, layers and steps.
     """
