@@ -22,6 +22,7 @@ from cem_jax import (
     DescentConfig,
     ElementwiseConfig,
     Energy,
+    EnergyOf,
     InteractionConfig,
     MemoryConfig,
     MHAConfig,
@@ -237,14 +238,14 @@ def test_backend_and_sites_of_attention_are_refused():
 
 
 class Mutating(Energy):
-    """Counts its calls, in a variable or in a plain attribute."""
+    """Counts its calls, in a parameter or in a plain attribute."""
 
     def __init__(self, how):
         self.how = how
-        self.calls = nnx.Variable(jnp.zeros(())) if how == "variable" else 0
+        self.calls = nnx.Param(jnp.zeros(())) if how == "parameter" else 0
 
     def __call__(self, u, context):
-        if self.how == "variable":
+        if self.how == "parameter":
             self.calls[...] += 1.0
         else:
             self.calls = self.calls + 1
@@ -259,12 +260,37 @@ class MutatingConfig:
         return Mutating(self.how)
 
 
-@pytest.mark.parametrize("how", ["variable", "attribute"])
+@pytest.mark.parametrize("how", ["parameter", "attribute"])
 def test_energy_that_mutates_state_is_refused(how):
     layer = CEMLayer(D, MutatingConfig(how), rngs=nnx.Rngs(0))
     for run in (layer, jax.jit(layer), lambda h: layer.run(h, trace=True)):
         with pytest.raises(ValueError, match=r"mutates its own state.*expected a pure function"):
             run(h())
+
+
+class Buffered(Energy):
+    def __init__(self, dim, *, rngs):
+        self.mean = nnx.Variable(jnp.zeros(dim))
+
+
+def test_energy_with_more_than_parameters_is_refused():
+    with pytest.raises(ValueError, match=r"Buffered with the array or variable mean, expected par"):
+        CEMLayer(D, EnergyOf(Buffered), rngs=nnx.Rngs(0))
+
+
+@pytest.mark.parametrize("rule", [optax.sgd(1.0), optax.adam(0.1)], ids=["sgd", "adam"])
+def test_a_rule_with_a_minus_sign_of_its_own_is_refused(rule):
+    with pytest.raises(ValueError, match=r"against the gradient.*expected.*scale_by_adam"):
+        CEMLayer(D, InteractionConfig(2), transformation=rule, rngs=nnx.Rngs(0))
+    kept = optax.chain(optax.scale_by_adam(), optax.trace(0.9))
+    CEMLayer(D, InteractionConfig(2), transformation=kept, rngs=nnx.Rngs(0))
+
+
+def test_a_live_position_without_gradient_does_not_spoil_training():
+    rule = optax.clip_by_global_norm(1.0)
+    layer = CEMLayer(D, ElementwiseConfig(6), transformation=rule, rngs=nnx.Rngs(0))
+    gradients = nnx.grad(lambda layer: jnp.sum(layer(h().at[0, 0].set(0.0))))(layer)
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(nnx.state(gradients)))
 
 
 def test_energy_without_a_value_is_refused():

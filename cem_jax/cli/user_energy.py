@@ -56,14 +56,18 @@ def _run(path: Path, digest: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look their module up while it runs.
     sys.modules[name] = module
+    # As Python does for a script: it may import its neighbours.
+    sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValueError(
             f"attention: got a file {path} that fails with {type(error).__name__}: {error}; "
             f"expected one that `python {path}` runs."
         ) from error
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
     return module
 
 

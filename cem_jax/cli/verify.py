@@ -52,9 +52,9 @@ def main(arguments: list[str]) -> int:
     import tyro
 
     options = tyro.cli(Options, args=arguments, prog="cem verify")
-    if options.seed < 0:
-        raise ValueError(f"seed: got {options.seed}, expected 0 or more.")
-    if options.json is not None and not options.json.parent.is_dir():
+    if not 0 <= options.seed < 2**32:
+        raise ValueError(f"seed: got {options.seed}, expected a number in [0, 2^32).")
+    if options.json is not None and (options.json.is_dir() or not options.json.parent.is_dir()):
         raise ValueError(
             f"json: got {options.json}, expected a file in a folder that exists; create "
             f"{options.json.parent} first."

@@ -2,7 +2,7 @@
 
 from cem_jax.descent.config import DescentConfig, NormMode
 from cem_jax.descent.descend import Descent, descend, identity
-from cem_jax.descent.per_position import require_transformation
+from cem_jax.descent.per_position import require_rule
 from cem_jax.descent.preconditioner import Preconditioner, PreconditionerConfig
 from cem_jax.descent.step_size import StepSize, StepSizeConfig
 
@@ -16,5 +16,5 @@ __all__ = [
     "StepSizeConfig",
     "descend",
     "identity",
-    "require_transformation",
+    "require_rule",
 ]

@@ -7,7 +7,12 @@ from typing import Literal, get_args
 
 from cem_jax.descent.preconditioner import PreconditionerConfig
 from cem_jax.descent.step_size import StepSizeConfig
-from cem_jax.ops.checks import require_count, require_one_of
+from cem_jax.ops.checks import (
+    require_count,
+    require_kind,
+    require_kind_or_none,
+    require_one_of,
+)
 
 NormMode = Literal["default", "exact", "once", "none"]
 
@@ -39,6 +44,9 @@ class DescentConfig:
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         require_count("unroll", self.unroll)
+        require_kind("remat", self.remat, bool)
+        require_kind("step_size", self.step_size, StepSizeConfig)
+        require_kind_or_none("preconditioner", self.preconditioner, PreconditionerConfig)
         if self.remat and self.unroll > 1:
             raise ValueError(
                 f"unroll: got {self.unroll} with remat, expected 1, since steps in straight code "

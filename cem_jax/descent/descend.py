@@ -44,7 +44,7 @@ def descend(
     steps: int,
     transformation: optax.GradientTransformation,
     at: Callable[[Array], Array] = identity,
-    live: Bool[Array, "B L"] | None = None,
+    guard: bool = False,
     trace: bool = False,
     unroll: int = 1,
     remat: bool = False,
@@ -64,8 +64,9 @@ def descend(
             optax its update is added, so that a plain step is ``optax.scale(-eta)``.
             ``optax.add_noise`` draws the same noise at every position.
         at: where the gradient is taken, such as a norm.
-        live: false at padding. Where the gradient is exactly zero there, the outer derivative
-            stops: through a rule that divides by its norm it would be NaN, and reach every weight.
+        guard: whether the outer derivative stops at a position whose gradient is exactly zero, as
+            padding's is. Through a rule that divides by the gradient's norm it would be NaN there,
+            and reach every weight; plain and preconditioned steps need no guard.
         trace: whether energies and gradient norms are recorded; free when they are not.
         unroll: how many steps the scan unrolls, at least 1.
         remat: whether a step's intermediates are recomputed in the outer derivative, so that
@@ -93,9 +94,9 @@ def descend(
         else:
             gradient, _ = jax.grad(total, has_aux=True)(at(x))
             record = None
-        still = None if live is None else ~live & jnp.all(gradient == 0, axis=-1)
-        gradient = _stopped(gradient, still)
-        update, state = transform.update(gradient, state, x, step=index)
+        still = jnp.all(gradient == 0, axis=-1) if guard else None
+        gradient, point = _stopped(gradient, still), _stopped(x, still)
+        update, state = transform.update(gradient, state, point, step=index)
         update = _stopped(update, still)
         return (x + update.astype(x.dtype), state), record
 

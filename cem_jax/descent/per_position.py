@@ -5,8 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
+
+
+def require_rule(transformation: Any, dim: int) -> None:
+    """Refuse what is no optax transformation, or one that goes against the gradient it is given.
+
+    The layer brings the minus sign and the step size; an optimiser such as ``optax.sgd(0.1)`` has
+    its own, and the energy would be climbed.
+    """
+    require_transformation(transformation)
+    # Large, so that noise that is added does not decide the sign.
+    with jax.ensure_compile_time_eval():
+        gradient = jnp.full((1, 1, dim), 1e3)
+        rule = PerPosition(transformation)
+        update, _ = rule.update(gradient, rule.init(gradient), gradient, step=jnp.asarray(0))
+        against = float(jnp.sum(update * gradient)) < 0
+    if against:
+        raise ValueError(
+            "transformation: got a rule whose update points against the gradient, as that of a "
+            "whole optimiser does, expected one that keeps its direction, since the layer itself "
+            "descends; use optax.scale_by_adam() and not optax.adam(...), or optax.trace(0.9) "
+            "and not optax.sgd(...)."
+        )
 
 
 def require_transformation(transformation: Any) -> None:

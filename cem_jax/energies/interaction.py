@@ -18,6 +18,8 @@ from cem_jax.ops.checks import (
     head_width,
     require_count,
     require_heads,
+    require_kind,
+    require_kind_or_none,
     require_one_of,
     require_positive,
 )
@@ -66,6 +68,9 @@ class InteractionConfig:
         require_heads(self.heads, self.key_heads, self.head_dim)
         require_one_of("diagonal", self.diagonal, get_args(Diagonal))
         require_one_of("backend", self.backend, get_args(AttentionBackend))
+        require_kind("rotary", self.rotary, Rotary)
+        require_kind("visible", self.visible, Visible)
+        require_kind_or_none("context_score", self.context_score, ContextScoreConfig)
         if self.temperature is not None:
             require_positive("temperature", self.temperature)
         if self.relative_bias is not None:

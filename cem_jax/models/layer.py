@@ -17,7 +17,7 @@ from cem_jax.descent import (
     StepSize,
     descend,
     identity,
-    require_transformation,
+    require_rule,
 )
 from cem_jax.energies import Energy, EnergyConfig, require_energy_config
 from cem_jax.models.norm import RMSNorm
@@ -61,9 +61,10 @@ class CEMLayer(nnx.Module):
         energy: builds the energy, such as `InteractionConfig` or `ElementwiseConfig`.
         descent: how it is lowered.
         transformation: the user's rule, any optax transformation of one position's gradient that
-            comes before P and -eta, such as ``optax.clip_by_global_norm(1.0)``. A rule that
-            divides by the gradient's norm has no training derivative where an energy's gradient is
-            exactly zero; padding alone is guarded.
+            comes before P and -eta, such as ``optax.clip_by_global_norm(1.0)`` or
+            ``optax.scale_by_adam()``; not a whole optimiser such as ``optax.adam(0.1)``, which
+            has its own minus sign. With a rule, the training derivative stops where an energy's
+            gradient is exactly zero. Curvature histories (``scale_by_lbfgs``) have none anywhere.
         norm_eps: of the RMS norm.
         dtype: the dtype of the products; parameters and the carried x stay float32.
         rngs: the stream ``params`` draws the parameters.
@@ -96,11 +97,12 @@ class CEMLayer(nnx.Module):
         self.descent = DescentConfig() if descent is None else descent
         self.dtype = dtype
         if transformation is not None:
-            require_transformation(transformation)
+            require_rule(transformation, dim)
         self.user_transformation = transformation
         normed = self.descent.norm_mode != "none"
         self.norm = RMSNorm(dim, norm_eps) if normed else None
         self.energy: Energy = energy.build(dim, rngs=rngs)
+        _require_parameters_only(self.energy)
         self.step_size = StepSize(self.descent.step_size, self.descent.steps)
         matrix = self.descent.preconditioner
         self.preconditioner = None if matrix is None else matrix.build(dim, rngs=rngs)
@@ -146,7 +148,7 @@ class CEMLayer(nnx.Module):
             transformation=self.transformation(),
             at=at,
             # A plain step, preconditioned or not, is linear in the gradient and needs no guard.
-            live=None if self.user_transformation is None else sites.segment != 0,
+            guard=self.user_transformation is not None,
             trace=trace,
             unroll=self.descent.unroll,
             remat=self.descent.remat,
@@ -173,6 +175,16 @@ class CEMLayer(nnx.Module):
         if mode == "exact":
             return h, lambda x: value(norm(x)), identity
         return h, value, norm
+
+
+def _require_parameters_only(energy: Energy) -> None:
+    other = nnx.to_flat_state(nnx.state(energy, nnx.Not(nnx.Param)))
+    if other:
+        names = ", ".join(".".join(map(str, path)) for path, _ in other)
+        raise ValueError(
+            f"energy: got {type(energy).__name__} with the array or variable {names}, expected "
+            f"parameters only (nnx.Param); make constants in condition() or keep them as floats."
+        )
 
 
 def _as_transformation(part: Any) -> optax.GradientTransformation:

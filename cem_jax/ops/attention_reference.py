@@ -37,7 +37,7 @@ def attend(
     narrow = probability.astype(terms.key.dtype)
     grouped = narrow.reshape(batch, groups, heads // groups, length, keys)
     readout = jnp.einsum("bgels,bsgk->blgek", grouped, terms.key, preferred_element_type=wide)
-    readout = readout.reshape(batch, length, heads, -1)
+    readout = readout.reshape(batch, length, heads, terms.key.shape[3])
     if terms.weight is None:
         return readout, None
     if shared(terms):

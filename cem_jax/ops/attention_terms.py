@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from cem_jax.ops.dtypes import accumulation_dtype
-from cem_jax.ops.visibility import Sites, Visible
+from cem_jax.ops.visibility import Sites, Visible, distances
 
 
 class AttentionTerms(NamedTuple):
@@ -65,8 +65,7 @@ def logits(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> Float
     temperature = jnp.atleast_1d(terms.temperature).astype(wide)[None, :, None, None]
     result = scores / temperature
     if terms.bias is not None:
-        distance = query_sites.position[:, :, None] - key_sites.position[:, None, :]
-        distance = jnp.clip(distance, 0, terms.bias.shape[1] - 1)
+        distance = jnp.clip(distances(query_sites, key_sites), 0, terms.bias.shape[1] - 1)
         result = result + jnp.moveaxis(terms.bias.astype(wide)[:, distance], 0, 1)
     if terms.context_query is not None and terms.context_key is not None:
         scale = terms.context_query.shape[-1] ** -0.5

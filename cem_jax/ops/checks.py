@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from typing import Any
 
@@ -17,11 +16,25 @@ def require_count(name: str, value: Any) -> None:
 
 
 def require_positive(name: str, value: Any) -> None:
-    """Refuse anything but a finite positive number."""
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+    """Refuse anything but a positive number that float32 and its reciprocal can hold."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not 1e-30 < float(value) < 1e30:
         raise ValueError(
-            f"{name}: got {value!r}, expected a finite positive number; pass a Python float."
+            f"{name}: got {value!r}, expected a finite positive number, between 1e-30 and 1e30; "
+            f"pass a Python float."
         )
+
+
+def require_kind(name: str, value: Any, kind: type) -> None:
+    """Refuse a value of another type, which would fail later and elsewhere."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: got {value!r}, expected {kind.__name__}; pass one of that type.")
+
+
+def require_kind_or_none(name: str, value: Any, kind: type) -> None:
+    """The same, where None stands for none."""
+    if value is not None:
+        require_kind(name, value, kind)
 
 
 def require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

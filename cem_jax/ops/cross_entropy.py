@@ -17,7 +17,7 @@ def cross_entropy(
 
     Args:
         logits: ``[B, L, V]``, any floating dtype; the sum is in float32 or wider.
-        targets: ``[B, L]``, in [0, V).
+        targets: ``[B, L]``, in [0, V) where the mask is true, anything elsewhere.
         mask: ``[B, L]``, true where the target counts.
 
     Returns:
@@ -33,6 +33,6 @@ def cross_entropy(
                 f"{logits.shape[:-1]}; give one per position."
             )
     wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-    nats = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
-    weight = mask.astype(wide.dtype)
-    return jnp.sum(nats * weight), jnp.sum(weight)
+    # Not a product with the mask: zero times what a masked target such as -100 gives is NaN.
+    nats = optax.softmax_cross_entropy_with_integer_labels(wide, jnp.where(mask, targets, 0))
+    return jnp.sum(jnp.where(mask, nats, 0)), jnp.sum(mask, dtype=wide.dtype)

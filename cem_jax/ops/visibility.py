@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from cem_jax.ops.checks import require_count
+from cem_jax.ops.checks import require_count, require_kind
 
 
 class Sites(NamedTuple):
@@ -27,6 +27,12 @@ class Sites(NamedTuple):
         """Rows that each hold one whole document: position 0 .. length - 1, segment 1."""
         position = jnp.broadcast_to(jnp.arange(length, dtype=jnp.int32)[None], (batch, length))
         return cls(position, jnp.ones((batch, length), jnp.int32))
+
+
+def distances(query: Sites, key: Sites) -> Int[Array, "B L S"]:
+    """position_i - position_j, signed: the difference of unsigned positions would wrap around."""
+    rows, columns = (sites.position.astype(jnp.int32) for sites in (query, key))
+    return rows[:, :, None] - columns[:, None, :]
 
 
 def sites_or_dense(h: Array, sites: Sites | None) -> Sites:
@@ -70,6 +76,7 @@ class Visible:
     window: int | None = None
 
     def __post_init__(self) -> None:
+        require_kind("causal", self.causal, bool)
         if self.window is not None:
             require_count("window", self.window)
 
@@ -77,7 +84,7 @@ class Visible:
         """The boolean mask of a tile of queries against a tile of keys."""
         same = query.segment[:, :, None] == key.segment[:, None, :]
         allowed = same & (query.segment != 0)[:, :, None]
-        distance = query.position[:, :, None] - key.position[:, None, :]
+        distance = distances(query, key)
         if self.causal:
             allowed &= distance >= 0
         if self.window is not None:

@@ -72,9 +72,7 @@ def train(
         done = index + 1
         pause = done % config.evaluate_every == 0 or done == config.steps
         if pause or done % config.record_every == 0:
-            records = pending.fetch()
-            if hooks.record is not None:
-                hooks.record(records)
+            _record(pending.fetch(), hooks)
         if pause:
             _pause(done, state, hooks)
             pending.resume()
@@ -110,16 +108,26 @@ class _Pending:
         self.since = time.perf_counter()
 
     def fetch(self) -> list[Record]:
-        """One record per step, checked; ``seconds`` are those of training, up to the last."""
+        """One record per step; ``seconds`` are those of training, up to the last."""
         values = jax.device_get(self.metrics)
         now = time.perf_counter()
         self.seconds, self.since, self.metrics = self.seconds + now - self.since, now, {}
         records = []
         for index, metrics in values.items():
             record = {name: float(value) for name, value in metrics.items()}
-            _require_finite(index + 1, record, ("loss", "gradient_norm"))
             records.append({"step": index + 1, **record, "seconds": self.seconds})
         return records
+
+
+def _record(records: list[Record], hooks: Hooks) -> None:
+    """Hand on the records up to the first that is not finite, which ends the run."""
+    names = ("loss", "gradient_norm")
+    good = [all(math.isfinite(record[name]) for name in names) for record in records]
+    whole = good.index(False) if False in good else len(records)
+    if hooks.record is not None and whole:
+        hooks.record(records[:whole])
+    for record in records[whole:]:
+        _require_finite(record["step"], record, names)
 
 
 def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
@@ -127,6 +135,6 @@ def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
         if not math.isfinite(record[name]):
             raise NonFiniteError(
                 f"{name}: got {record[name]} at step {step}, expected a finite number; "
-                f"training stops here and the last checkpoint before it is kept. Lower the "
-                f"learning rate, warm up longer, or clip harder."
+                f"training stops here, and checkpoints from before it are kept. Lower the learning "
+                f"rate, warm up longer, or clip harder."
             )

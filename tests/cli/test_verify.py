@@ -6,6 +6,7 @@ import pytest
 
 from cem_jax.cli import main as command
 from cem_jax.cli import verify as cli
+from cem_jax.cli.user_energy import load_energy
 from cem_jax.evaluation.certificate import verify
 from cem_jax.evaluation.certificate.certify import Row
 from cem_jax.evaluation.certificate.verify import Job
@@ -164,3 +165,50 @@ def test_full_holds_more_than_the_default():
     few, many = (verify.jobs(full=full) for full in (False, True))
     assert len(few) < len(many)
     assert [job.name for job in few[:2]] == ["another energy", "potentials"]
+
+
+LEAKY = """
+import jax.numpy as jnp
+
+from cem_jax import Energy, accumulation_dtype
+
+
+class Next(Energy):
+    def __init__(self, dim, *, rngs):
+        pass
+
+    def condition(self, c, sites):
+        return jnp.roll(c, -1, axis=1)
+
+    def __call__(self, u, context):
+        return jnp.sum(jnp.square(u - context), axis=-1, dtype=accumulation_dtype(u))
+
+
+"""
+
+
+def test_an_energy_that_sees_the_future_fails(tmp_path, capsys, monkeypatch):
+    every = verify.cases_of
+    monkeypatch.setattr(verify, "cases_of", lambda *options: every(*options)[:1])
+    (tmp_path / "leak.py").write_text(LEAKY)
+    table = tmp_path / "table.json"
+    spec = f"{tmp_path}/leak.py:Next"
+    assert command.main(["verify", "--attention", spec, "--json", str(table)]) == 1
+    failed = [
+        row["comparison"] for row in json.loads(table.read_text())["rows"] if not row["passed"]
+    ]
+    assert failed == ["does not see the future"]
+    assert command.main(["train", "--attention", f"{tmp_path}/leak.py:Next", "--length", "8"]) == 2
+    assert "moves with the future" in capsys.readouterr().err
+
+
+def test_a_file_that_exits_is_no_certificate(tmp_path, capsys):
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
+    assert command.main(["verify", "--attention", f"{tmp_path}/exits.py:P"]) == 2
+    assert "SystemExit" in capsys.readouterr().err
+
+
+def test_a_file_may_import_its_neighbour(tmp_path):
+    (tmp_path / "neighbour_of_energies.py").write_text(LEAKY)
+    (tmp_path / "imports.py").write_text("from neighbour_of_energies import Next\n")
+    assert load_energy(f"{tmp_path}/imports.py:Next").factory.__name__ == "Next"

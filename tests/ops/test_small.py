@@ -44,6 +44,14 @@ def test_visibility_equals_its_definition(causal, window):
         assert mask[b, i, j] == expected
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int8"])
+def test_visibility_does_not_depend_on_the_dtype_of_positions(dtype):
+    dense = Sites.dense(1, 5)
+    other = dense._replace(position=dense.position.astype(dtype))
+    for rule in (Visible(), Visible(window=2)):
+        assert jnp.array_equal(rule.allowed(other, other), rule.allowed(dense, dense))
+
+
 def test_dense_sites_are_one_document_a_row():
     sites = Sites.dense(2, 3)
     np.testing.assert_array_equal(sites.position, [[0, 1, 2]] * 2)
@@ -72,6 +80,13 @@ def test_cross_entropy_ignores_what_is_masked_and_is_wide():
     np.testing.assert_allclose(nats, 100.0)
     slope = jax.grad(lambda x: cross_entropy(x, jnp.array([[1, 1]]), mask)[0])(logits)
     assert not slope[:, 1].any()
+
+
+def test_cross_entropy_does_not_look_at_masked_targets():
+    mask = jnp.array([[True, True, False]])
+    nats, tokens = cross_entropy(jnp.zeros((1, 3, 16)), jnp.array([[0, 1, -100]]), mask)
+    np.testing.assert_allclose(nats, 2 * np.log(16), rtol=1e-6)
+    assert tokens == 2
 
 
 def test_constrain_is_the_identity_until_rules_are_installed():

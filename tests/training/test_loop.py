@@ -71,7 +71,9 @@ def test_a_state_whose_figures_are_not_finite_is_not_saved():
 def test_what_is_not_finite_stops_at_its_step_and_is_not_saved(name):
     *log, message = log_of(bad=4, name=name)
     assert message.startswith(f"{name}: got nan at step 5")
-    assert "the last checkpoint before it is kept" in message
+    assert "checkpoints from before it are kept" in message
+    # What was finite is told, up to the step before.
+    assert [step for kind, *rest in log if kind == "record" for step in rest[0]] == [1, 2, 3, 4]
     assert [entry[1] for entry in log if entry[0] == "save"] == [3]
     # Not even where the step that went wrong is the one that would be saved.
     *log, _ = log_of(bad=5, name=name)

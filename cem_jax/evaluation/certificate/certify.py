@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable
 
 import jax
+from jaxtyping import Array
 
 from cem_jax.energies import EnergyConfig
+from cem_jax.evaluation.causality import leaks
 from cem_jax.evaluation.certificate.cases import Case
 from cem_jax.evaluation.certificate.columns import (
     Tensors,
@@ -26,13 +28,14 @@ from cem_jax.evaluation.certificate.finite_differences import (
 from cem_jax.evaluation.certificate.hand import HandForm
 from cem_jax.evaluation.certificate.hand_forms import hand_form
 from cem_jax.evaluation.certificate.jaxprs import custom_rules
-from cem_jax.evaluation.certificate.problem import Problem, make_problem
+from cem_jax.evaluation.certificate.problem import DIM, Problem, make_problem
 from cem_jax.evaluation.certificate.tolerances import (
     FINITE_DIFFERENCE,
     TOLERANCE,
     Precision,
     relative_error,
 )
+from cem_jax.ops.visibility import Sites
 
 InLibrary = Callable[[EnergyConfig, str], Tensors]
 """A column of the package: ``(energy, precision) -> tensors``."""
@@ -175,7 +178,21 @@ def _differences(
         else:
             found, tolerance = in_library(case.energy, precision), TOLERANCE[precision]
             rows.append(compare(case.name, precision, "A = A float64", found, wide, tolerance))
-    return rows
+    return [*rows, *_causal(case, problem)]
+
+
+def _causal(case: Case, problem: Problem) -> list[Row]:
+    """A user's layer sees neither the future nor another document or example."""
+    parameters = problem.cast("float32").parameters
+
+    def layer(h: Array, sites: Sites) -> Array:
+        return library(case.energy, case.descent, sites, "float32").layer(parameters, h)
+
+    found = leaks(layer, DIM)
+    return [
+        Row(case.name, "-", f"does not see {source}", "output", change, 0.0, 1)
+        for source, change in found.items()
+    ]
 
 
 def _wide(precision: str) -> str:
