@@ -23,8 +23,9 @@ class StepSizeConfig:
     """The options of equation (9).
 
     Attributes:
-        initial: eta at the start, positive. One makes T = 2 train worse than T = 1; 0.1 to 0.2
-            was good at three layers. Depth scaling belongs here, since W_O is tied.
+        initial: eta at the start, positive. A starting choice, to be settled by experiments; well
+            below one, so that further steps refine the first. Depth scaling belongs here, since
+            W_O is tied.
         learn: ``"fixed"``, or learned ``"layer"`` by layer or ``"step"`` by step.
     """
 

@@ -23,6 +23,6 @@ def parameter(value: Array, axes: str) -> nnx.Param:
 def fan_in(rngs: nnx.Rngs, shape: tuple[int, ...], fan: int) -> Array:
     """Normal values of standard deviation ``fan^(-1/2)``, in float32.
 
-    At small widths this trained better than a fixed 0.02; unit-variance inputs stay so.
+    Unit-variance inputs stay of unit variance at every width.
     """
     return jax.random.normal(rngs.params(), shape, jnp.float32) * fan**-0.5
