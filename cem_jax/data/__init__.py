@@ -1,18 +1,31 @@
 """Text to batches: corpora, tokenizers, packed rows, and the batch of a step. Knows no model."""
 
+from cem_jax.data.byte_tokenizer import ByteTokenizer
 from cem_jax.data.corpora import CORPORA, Corpus, builtin_corpus
 from cem_jax.data.packing import Batch, PackedRows, pack
 from cem_jax.data.pipeline import Pipeline
-from cem_jax.data.tokenizer import Tokenizer, train_tokenizer
+from cem_jax.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from cem_jax.data.sources import load_corpus
+from cem_jax.data.text import printable, to_bytes
+from cem_jax.data.tokenizer import Tokenizer, check_spec, load_tokenizer, make_tokenizer
+from cem_jax.data.tokenizer_training import train_tokenizer
 
 __all__ = [
     "CORPORA",
     "Batch",
+    "ByteTokenizer",
     "Corpus",
     "PackedRows",
     "Pipeline",
+    "SentencePieceTokenizer",
     "Tokenizer",
     "builtin_corpus",
+    "check_spec",
+    "load_corpus",
+    "load_tokenizer",
+    "make_tokenizer",
     "pack",
+    "printable",
+    "to_bytes",
     "train_tokenizer",
 ]

@@ -75,7 +75,7 @@ class PackedRows:
         return PackedRows(*(np.pad(x, pad) for x in (self.tokens, self.segment, self.position)))
 
 
-def pack(documents: Iterable[Sequence[int]], length: int) -> PackedRows:
+def pack(documents: Iterable[Sequence[int] | np.ndarray], length: int) -> PackedRows:
     """Lay the documents end to end and cut rows of ``length + 1`` pieces every ``length`` pieces.
 
     The overlap of one makes every piece after a BOS a target exactly once. The last row is padded.

@@ -34,9 +34,14 @@ class Pipeline:
 
     def batch(self, step: int) -> Batch:
         """The batch of step ``step``, from 0."""
+        return self.rows.batch(self.rows_of(step))
+
+    def rows_of(self, step: int) -> np.ndarray:
+        """The numbers of its rows, ``[B]``."""
         if step < 0:
             raise ValueError(f"step: got {step}, expected at least 0.")
-        return self.rows.batch(self._dataset[step])
+        numbers: np.ndarray = self._dataset[step]
+        return numbers
 
 
 class _Indices:

@@ -1,135 +1,129 @@
-"""The tokenizer: byte-pair encoding by sentencepiece, lossless on any text."""
+"""Tokenizers: what the rest of the library knows of one, and how one is asked for."""
 
 from __future__ import annotations
 
-import hashlib
-import io
+import difflib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
 
-SPACE, ESCAPE = "\u2581", "\ue000"
-"""sentencepiece's own sign for the space, and the private character that escapes it in text."""
+from cem_jax.data.byte_tokenizer import ByteTokenizer
+from cem_jax.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from cem_jax.data.tokenizer_files import BYTE_FILE, tokenizer_file
+from cem_jax.data.tokenizer_training import train_tokenizer
+from cem_jax.data.vocabulary import require_vocabulary
 
-SMALLEST = 320
-"""256 bytes, the special pieces, and room for some characters."""
+BYTE, TRAIN = "byte", "train:"
 
 
-class Tokenizer:
-    """Text to pieces and back, without loss: every byte that no piece covers is a piece.
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text to pieces and back, without loss: `ByteTokenizer` and `SentencePieceTokenizer` are."""
 
-    Args:
-        model: a sentencepiece model, serialized.
+    @property
+    def vocab_size(self) -> int:
+        """V."""
 
-    Attributes:
-        vocab_size: V.
-        bos: the piece that starts a document.
-        eos: the piece that ends it.
-    """
+    @property
+    def bos(self) -> int:
+        """The piece that starts a document."""
 
-    def __init__(self, model: bytes) -> None:
-        import sentencepiece
-
-        self.model = model
-        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self.vocab_size = int(self._processor.get_piece_size())
-        self.bos = int(self._processor.bos_id())
-        self.eos = int(self._processor.eos_id())
-        if min(self.bos, self.eos) < 0:
-            raise ValueError(
-                f"tokenizer: got the ids {self.bos} for BOS and {self.eos} for EOS, expected a "
-                f"model that has both; train one with train_tokenizer."
-            )
+    @property
+    def eos(self) -> int:
+        """The piece that ends it."""
 
     def encode(self, text: str) -> list[int]:
         """The pieces of the text, without BOS and EOS."""
-        pieces: list[int] = self._processor.encode(_escape(text))
-        return pieces
 
     def decode(self, pieces: Sequence[int]) -> str:
-        """The text of the pieces; BOS and EOS have none."""
-        return _unescape(self._processor.decode([int(piece) for piece in pieces]))
+        """The text of any pieces of the vocabulary; BOS and EOS have none."""
 
     def document(self, text: str) -> list[int]:
-        """BOS, the pieces, EOS: so that the first piece and the end are predicted."""
-        return [self.bos, *self.encode(text), self.eos]
+        """BOS, the pieces, EOS."""
 
     def content_hash(self) -> str:
-        """SHA-256 of the model."""
-        return hashlib.sha256(self.model).hexdigest()
+        """A name that differs where the pieces do."""
 
     def save(self, folder: Path) -> None:
-        """Write ``tokenizer.model``, which `load` and sentencepiece itself read."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE_NAME).write_bytes(self.model)
-
-    @classmethod
-    def load(cls, folder: Path) -> Tokenizer:
-        """What `save` wrote."""
-        path = folder / FILE_NAME
-        if not path.is_file():
-            raise ValueError(f"tokenizer: got no file {path}, expected what Tokenizer.save wrote.")
-        return cls(path.read_bytes())
+        """Write what `load_tokenizer` reads; another tokenizer in the folder is replaced."""
 
 
-FILE_NAME = "tokenizer.model"
-
-
-def train_tokenizer(documents: Iterable[str], vocabulary: int) -> Tokenizer:
-    """A byte-pair encoding of exactly ``vocabulary`` pieces, trained on the documents.
-
-    Args:
-        documents: the train split, and no other.
-        vocabulary: V, at least 320: the 256 bytes and the special pieces are among them.
+def check_spec(spec: str) -> int:
+    """V of the tokenizer that `make_tokenizer` would make, or what is wrong with the spec.
 
     Raises:
-        ValueError: the vocabulary is too small, or larger than the text can fill.
+        ValueError: the spec is none, or its file holds no tokenizer.
     """
-    require_vocabulary(vocabulary)
-    import sentencepiece
+    if spec == BYTE:
+        return ByteTokenizer.vocab_size
+    if spec.startswith(TRAIN):
+        return _vocabulary(spec)
+    return _from_path(spec).vocab_size
 
-    lines = (_escape(line) for text in documents for line in text.split("\n") if line)
-    model = io.BytesIO()
+
+def make_tokenizer(spec: str, documents: Iterable[str]) -> Tokenizer:
+    """The tokenizer of a spec.
+
+    Args:
+        spec: ``byte`` (`ByteTokenizer`), ``train:VOCAB`` (`train_tokenizer`), or the path of a
+            sentencepiece model or of a folder that a tokenizer was saved in.
+        documents: the train split, which only ``train:`` looks at.
+
+    Raises:
+        ValueError: as `check_spec` does, or the documents cannot fill the vocabulary.
+    """
+    if spec == BYTE:
+        return ByteTokenizer()
+    if spec.startswith(TRAIN):
+        return train_tokenizer(documents, _vocabulary(spec))
+    return _from_path(spec)
+
+
+def load_tokenizer(path: Path | str) -> Tokenizer:
+    """A tokenizer from the folder that it was saved in, or from its file.
+
+    Raises:
+        ValueError: there is none, or one that could lose text.
+    """
+    file = tokenizer_file(Path(path))
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=lines, model_writer=model, vocab_size=vocabulary, **LOSSLESS
-        )
-    except RuntimeError as error:
+        data = file.read_bytes()
+        return ByteTokenizer.load(data) if file.name == BYTE_FILE else SentencePieceTokenizer(data)
+    except OSError as error:
         raise ValueError(
-            f"vocabulary: got {vocabulary}, expected a number of pieces that this text can fill; "
-            f"choose another, or give more text. sentencepiece says: {error}"
+            f"tokenizer: got {file}, which cannot be read ({error.strerror}), expected a file "
+            f"that can; look at its permissions."
         ) from error
-    return Tokenizer(model.getvalue())
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
-LOSSLESS: dict[str, Any] = {
-    "model_type": "bpe",
-    "byte_fallback": True,
-    "normalization_rule_name": "identity",
-    "remove_extra_whitespaces": False,
-    "split_digits": True,
-    "user_defined_symbols": ["\n"],
-    "allow_whitespace_only_pieces": True,
-    # Longer lines are dropped without a word by default.
-    "max_sentence_length": 1 << 26,
-    # Errors only: the training log is long.
-    "minloglevel": 2,
-}
-"""The options of sentencepiece that keep every byte of the text."""
-
-
-def require_vocabulary(vocabulary: int) -> None:
-    """Refuse a vocabulary that cannot hold the bytes and some characters."""
-    if vocabulary < SMALLEST:
+def _vocabulary(spec: str) -> int:
+    number = spec.removeprefix(TRAIN)
+    if not (number.isascii() and number.isdigit()):
         raise ValueError(
-            f"vocabulary: got {vocabulary}, expected at least {SMALLEST}, which hold the 256 "
-            f"bytes, the special pieces and some characters."
+            f"tokenizer: got {spec!r}, expected a whole number of pieces after {TRAIN}, such as "
+            f"train:2048."
         )
+    try:
+        # A number of very many digits is one that int does not take.
+        require_vocabulary(int(number))
+    except ValueError as error:
+        raise ValueError(f"tokenizer {spec[:40]!r}: {error}") from error
+    return int(number)
 
 
-def _escape(text: str) -> str:
-    return text.replace(ESCAPE, ESCAPE + "0").replace(SPACE, ESCAPE + "1")
-
-
-def _unescape(text: str) -> str:
-    return text.replace(ESCAPE + "1", SPACE).replace(ESCAPE + "0", ESCAPE)
+def _from_path(spec: str) -> Tokenizer:
+    # os.path and not pathlib, which raises for names that no file can have.
+    path = os.path.expanduser(spec)
+    if os.path.exists(path):
+        return load_tokenizer(path)
+    kind, colon, number = spec.partition(":")
+    close = difflib.get_close_matches(kind.lower() + colon, [BYTE, TRAIN], n=1)
+    example = TRAIN + (number if number.isdigit() else "2048")
+    nearest = f" Did you mean {BYTE if close[0] == BYTE else example}?" if close else ""
+    raise ValueError(
+        f"tokenizer: got {spec!r}, where there is nothing, expected {BYTE}, train:VOCAB (such as "
+        f"train:2048), or the path of a sentencepiece model.{nearest}"
+    )
