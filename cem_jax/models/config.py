@@ -149,7 +149,7 @@ def _preset(
 ) -> TransformerConfig:
     require_one_of("family", family, get_args(Family))
     recipe = Recipe() if recipe is None else recipe
-    descent = _descent(recipe, layers)
+    descent = preset_descent(recipe, layers)
     attention: SublayerConfig = MHAConfig(heads)
     mlp: SublayerConfig = SwiGLUConfig(features)
     if family in ("cem", "cem-attention"):
@@ -159,7 +159,13 @@ def _preset(
     return TransformerConfig(vocab_size, dim, layers, attention, mlp, remat=recipe.remat)
 
 
-def _descent(recipe: Recipe, layers: int) -> DescentConfig:
+def preset_descent(recipe: Recipe, layers: int) -> DescentConfig:
+    """How the layers of a preset descend.
+
+    Args:
+        recipe: steps, preconditioner, remat.
+        layers: the number of blocks, by which eta is scaled.
+    """
     return DescentConfig(
         steps=recipe.steps,
         # Ours, to be settled by experiments: 0.15 at three layers, and by the square root of depth
