@@ -25,10 +25,23 @@ def require_positive(name: str, value: Any) -> None:
         )
 
 
-def require_kind(name: str, value: Any, kind: type) -> None:
+def require_within(name: str, value: Any, low: int, high: int, *, open_above: bool = False) -> None:
+    """Refuse a number outside [low, high], or [low, high) where it is open above."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not low <= value <= high or (open_above and value == high):
+        bracket = ")" if open_above else "]"
+        raise ValueError(
+            f"{name}: got {value!r}, expected a number in [{low}, {high}{bracket}; choose one in "
+            f"that range."
+        )
+
+
+def require_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
     """Refuse a value of another type, which would fail later and elsewhere."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name}: got {value!r}, expected {kind.__name__}; pass one of that type.")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        expected = " or ".join(one.__name__ for one in kinds)
+        raise ValueError(f"{name}: got {value!r}, expected {expected}; pass one of that type.")
 
 
 def require_kind_or_none(name: str, value: Any, kind: type) -> None:

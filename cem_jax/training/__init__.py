@@ -1,18 +1,23 @@
 """The main loop: a plain state, one jitted step, and what keeps them on disk."""
 
 from cem_jax.training.checkpoint import Checkpoints
-from cem_jax.training.config import OptimiserConfig, TrainingConfig
-from cem_jax.training.loop import Hooks, NonFiniteError, train
-from cem_jax.training.optimiser import decayed, make_optimiser, make_schedule
+from cem_jax.training.config import AdamWConfig, MuonConfig, ScheduleConfig, TrainingConfig
+from cem_jax.training.decay import decayed
+from cem_jax.training.loop import Hooks, NonFiniteError, StoppedError, train
+from cem_jax.training.optimiser import make_optimiser
+from cem_jax.training.schedule import make_schedule
 from cem_jax.training.state import State, initial_state
 from cem_jax.training.step import make_step
 
 __all__ = [
+    "AdamWConfig",
     "Checkpoints",
     "Hooks",
+    "MuonConfig",
     "NonFiniteError",
-    "OptimiserConfig",
+    "ScheduleConfig",
     "State",
+    "StoppedError",
     "TrainingConfig",
     "decayed",
     "initial_state",

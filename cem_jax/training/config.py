@@ -4,49 +4,116 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Literal, get_args
 
-from cem_jax.ops.checks import require_count
+from cem_jax.ops.checks import require_count, require_kind, require_one_of, require_within
 
-
-def _require(name: str, value: Any, holds: bool, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: got {value}, expected {expected}; choose one in that range.")
+ScheduleKind = Literal["cosine", "wsd"]
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimiserConfig:
-    """AdamW under a warm-up and a cosine.
+class ScheduleConfig:
+    """How the learning rate rises to its peak and falls; see `schedule.make_schedule`.
+
+    Attributes:
+        kind: ``"cosine"``, half a cosine after the warm-up; or ``"wsd"``, warm-up, stable, decay:
+            the peak is held and then falls in a line, so that one run can be cut at any length.
+        warmup: the part of the steps in which the rate rises, in [0, 1).
+        decay: the part of the steps in which ``"wsd"`` falls, in [0, 1].
+        final: the rate after the last step as a part of the peak, in [0, 1].
+    """
+
+    kind: ScheduleKind = "cosine"
+    warmup: float = 0.05
+    decay: float = 0.4
+    final: float = 0.05
+
+    def __post_init__(self) -> None:
+        require_one_of("kind", self.kind, get_args(ScheduleKind))
+        require_within("warmup", self.warmup, 0, 1, open_above=True)
+        require_within("decay", self.decay, 0, 1)
+        require_within("final", self.final, 0, 1)
+        if self.kind == "wsd" and self.warmup + self.decay > 1:
+            raise ValueError(
+                f"warmup, decay: got {self.warmup} and {self.decay}, expected at most 1 together; "
+                f"shorten one."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamWConfig:
+    """AdamW; Loshchilov and Hutter, arXiv 1711.05101.
 
     Attributes:
         learning_rate: the peak, positive.
-        final_fraction: the rate after the last step as a part of the peak, in [0, 1].
-        warmup: how many steps the rate rises; at step ``warmup`` it is the peak.
         weight_decay: of matrices of weights, at least 0; see `optimiser.decayed`.
-        clip: the largest global norm of the gradient, positive; infinity never clips.
         b1: decay of the first moment, in [0, 1).
         b2: decay of the second moment, in [0, 1).
+        clip: the largest global norm of the gradient, positive; infinity never clips.
+        schedule: of the learning rate.
     """
 
     learning_rate: float = 8e-3
-    final_fraction: float = 0.05
-    warmup: int = 50
     weight_decay: float = 0.1
-    clip: float = 1.0
     b1: float = 0.9
     b2: float = 0.98
+    clip: float = 1.0
+    schedule: ScheduleConfig = ScheduleConfig()
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip"):
-            _require(name, getattr(self, name), getattr(self, name) > 0, "a positive number")
-        if math.isinf(self.learning_rate):
-            raise ValueError("learning_rate: got inf, expected a finite positive number.")
-        _require("weight_decay", self.weight_decay, self.weight_decay >= 0, "at least 0")
-        _require("warmup", self.warmup, self.warmup >= 0, "at least 0")
-        fraction = self.final_fraction
-        _require("final_fraction", fraction, 0 <= fraction <= 1, "a number in [0, 1]")
+        _require_rates(self, "learning_rate")
         for name in ("b1", "b2"):
-            _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+            require_within(name, getattr(self, name), 0, 1, open_above=True)
+        _require_common(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class MuonConfig:
+    """Muon for the matrices of the blocks, Adam for the rest; Jordan et al. (2024).
+
+    Attributes:
+        learning_rate: Muon's peak, positive; an update has spectral norm about this.
+        adam_learning_rate: the peak for embeddings, gains, step sizes, diagonals, preconditioners.
+        weight_decay: of Muon's matrices, at least 0.
+        momentum: Muon's, in [0, 1).
+        b1: Adam's decay of the first moment, in [0, 1).
+        b2: Adam's decay of the second moment, in [0, 1).
+        clip: the largest global norm of the gradient, positive; infinity never clips.
+        schedule: of both learning rates.
+    """
+
+    learning_rate: float = 0.02
+    adam_learning_rate: float = 8e-3
+    weight_decay: float = 0.1
+    momentum: float = 0.95
+    b1: float = 0.9
+    b2: float = 0.98
+    clip: float = 1.0
+    schedule: ScheduleConfig = ScheduleConfig()
+
+    def __post_init__(self) -> None:
+        _require_rates(self, "learning_rate", "adam_learning_rate")
+        for name in ("momentum", "b1", "b2"):
+            require_within(name, getattr(self, name), 0, 1, open_above=True)
+        _require_common(self)
+
+
+OptimiserConfig = AdamWConfig | MuonConfig
+
+
+def _require_rates(config: OptimiserConfig, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}: got {value}, expected a finite positive number.")
+
+
+def _require_common(config: OptimiserConfig) -> None:
+    if not config.clip > 0:
+        raise ValueError(f"clip: got {config.clip}, expected a positive number, or inf for none.")
+    if not 0 <= config.weight_decay < math.inf:
+        raise ValueError(f"weight_decay: got {config.weight_decay}, expected a number >= 0.")
+    require_kind("schedule", config.schedule, ScheduleConfig)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +123,13 @@ class TrainingConfig:
     Attributes:
         steps: how many, at least 1; never a clock, so that runs can be compared and repeated.
         batch: B, rows of a step.
-        length: L, the pieces that a row predicts.
+        length: L, the tokens that a row predicts; the model sees no further back.
         seed: of the parameters, the shuffle and the samples.
         record_every: after how many steps the metrics are fetched from the device.
-        evaluate_every: after how many steps the model is evaluated and saved; the end is always.
+        evaluate_every: after how many steps part of the validation text is evaluated and a sample
+            is drawn; the end is always.
+        save_every: after how many steps the state is saved; the end is always.
+        keep: how many of the newest states are kept; the best on validation is kept beside them.
         optimiser: how the parameters move.
     """
 
@@ -68,15 +138,18 @@ class TrainingConfig:
     length: int = 128
     seed: int = 0
     record_every: int = 10
-    evaluate_every: int = 250
-    optimiser: OptimiserConfig = OptimiserConfig()
+    evaluate_every: int = 200
+    save_every: int = 200
+    keep: int = 2
+    optimiser: OptimiserConfig = MuonConfig()
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "length", "record_every", "evaluate_every"):
+        for name in COUNTS:
             require_count(name, getattr(self, name))
-        _require("seed", self.seed, 0 <= self.seed < 2**32, "a number in [0, 2^32)")
-        if self.optimiser.warmup >= self.steps:
-            raise ValueError(
-                f"warmup: got {self.optimiser.warmup} of {self.steps} steps, expected fewer than "
-                f"there are; train longer or warm up shorter."
-            )
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: got {self.seed}, expected a number in [0, 2^32).")
+        require_kind("optimiser", self.optimiser, (AdamWConfig, MuonConfig))
+
+
+COUNTS = ("steps", "batch", "length", "record_every", "evaluate_every", "save_every", "keep")
+"""The fields of `TrainingConfig` that count something."""

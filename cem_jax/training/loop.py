@@ -20,7 +20,27 @@ Record = dict[str, Any]
 
 
 class NonFiniteError(ArithmeticError):
-    """A loss or gradient that is no finite number; the run cannot go on from it."""
+    """A loss or gradient that is no finite number; the run cannot go on from it.
+
+    Attributes:
+        step: the step it was seen at, from 1; its batch is that of ``step - 1``.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class StoppedError(Exception):
+    """Somebody asked the run to stop; its state is saved.
+
+    Attributes:
+        step: how many steps are done.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped after step {step}")
+        self.step = step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,16 +50,18 @@ class Hooks:
     Attributes:
         record: takes the metrics of the steps since the last call, one record per step.
         evaluate: figures of the parameters, by name; called with `TrainingConfig.evaluate_every`.
-        sample: takes the step and the parameters, after each evaluation.
         evaluated: takes the step and what ``evaluate`` returned.
-        save: keeps a state whose figures are all finite.
+        save: keeps a state, all of whose metrics are finite, and its figures, if it has any.
+        sample: takes the step and the parameters, after each evaluation.
+        stop: whether to stop after this step; asked after each.
     """
 
     record: Callable[[list[Record]], None] | None = None
     evaluate: Callable[[dict[str, Any]], Record] | None = None
-    sample: Callable[[int, dict[str, Any]], None] | None = None
     evaluated: Callable[[int, Record], None] | None = None
-    save: Callable[[int, State], None] | None = None
+    save: Callable[[State, Record], None] | None = None
+    sample: Callable[[int, dict[str, Any]], None] | None = None
+    stop: Callable[[], bool] | None = None
 
 
 def train(
@@ -48,6 +70,8 @@ def train(
     batches: Callable[[int], Batch],
     config: TrainingConfig,
     hooks: Hooks | None = None,
+    *,
+    seconds: float = 0.0,
 ) -> State:
     """Run the steps that are left, from ``state["step"]`` to ``config.steps``.
 
@@ -57,47 +81,55 @@ def train(
         batches: the batch of a step, a pure function.
         config: how many steps, and how often to look.
         hooks: what to do along the way.
+        seconds: of training before this start.
 
     Returns:
         The state after the last step.
 
     Raises:
         NonFiniteError: a loss or a gradient is not finite. No state from there on is saved.
+        StoppedError: the hook ``stop`` said so; the state was handed to ``save``.
     """
     hooks = Hooks() if hooks is None else hooks
-    pending = _Pending()
+    pending = _Pending(seconds)
     for index in range(int(state["step"]), config.steps):
         state, metrics = step(state, batches(index))
         pending.add(index, metrics)
         done = index + 1
-        pause = done % config.evaluate_every == 0 or done == config.steps
-        if pause or done % config.record_every == 0:
+        last = done == config.steps
+        stop = hooks.stop is not None and hooks.stop() and not last
+        evaluate = (last or done % config.evaluate_every == 0) and not stop
+        save = stop or evaluate or done % config.save_every == 0
+        if save or done % config.record_every == 0:
             _record(pending.fetch(), hooks)
-        if pause:
-            _pause(done, state, hooks)
+        if save:
+            _pause(done, state, hooks, evaluate=evaluate)
             pending.resume()
+        if stop:
+            raise StoppedError(done)
     return state
 
 
-def _pause(done: int, state: State, hooks: Hooks) -> None:
-    """Evaluate, sample and save, in this order: a state is saved beside its figures."""
-    if hooks.evaluate is not None:
+def _pause(done: int, state: State, hooks: Hooks, *, evaluate: bool) -> None:
+    """Evaluate, save and sample, in this order: a state is saved with its figures, and early."""
+    figures: Record = {}
+    if evaluate and hooks.evaluate is not None:
         figures = hooks.evaluate(state["params"])
         _require_finite(done, figures, tuple(figures))
         if hooks.evaluated is not None:
             hooks.evaluated(done, figures)
-    if hooks.sample is not None:
-        hooks.sample(done, state["params"])
     if hooks.save is not None:
-        hooks.save(done, state)
+        hooks.save(state, figures)
+    if evaluate and hooks.sample is not None:
+        hooks.sample(done, state["params"])
 
 
 class _Pending:
     """Metrics that are still on the device: they are fetched together, so that steps overlap."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.metrics: dict[int, Metrics] = {}
-        self.seconds = 0.0
+        self.seconds = seconds
         self.since = time.perf_counter()
 
     def add(self, index: int, metrics: Metrics) -> None:
@@ -136,5 +168,6 @@ def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
             raise NonFiniteError(
                 f"{name}: got {record[name]} at step {step}, expected a finite number; "
                 f"training stops here, and checkpoints from before it are kept. Lower the learning "
-                f"rate, warm up longer, or clip harder."
+                f"rate, warm up longer, or clip harder.",
+                step,
             )

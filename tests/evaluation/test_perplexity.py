@@ -15,14 +15,14 @@ from cem_jax import (
 )
 from cem_jax.data import pack
 from cem_jax.evaluation.perplexity import Perplexity, make_row_nats, perplexity, total_nats
-from cem_jax.training import OptimiserConfig, initial_state, make_optimiser
+from cem_jax.training import AdamWConfig, initial_state, make_optimiser
 
 
 @pytest.fixture(scope="module")
 def tiny():
     attention = CEMConfig(InteractionConfig(2), DescentConfig(steps=2))
     config = TransformerConfig(64, 16, 1, attention, SwiGLUConfig(24))
-    optimiser = make_optimiser(OptimiserConfig(warmup=0), 1)
+    optimiser = make_optimiser(AdamWConfig(), 1)
     graph, state = initial_state(lambda rngs: Transformer(config, rngs=rngs), optimiser, seed=0)
     return make_row_nats(graph), state["params"]
 

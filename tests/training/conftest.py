@@ -16,7 +16,8 @@ from cem_jax import (
 )
 from cem_jax.data import PackedRows, Pipeline, pack
 from cem_jax.training import (
-    OptimiserConfig,
+    AdamWConfig,
+    ScheduleConfig,
     State,
     TrainingConfig,
     initial_state,
@@ -54,7 +55,8 @@ def tiny() -> Tiny:
         length=8,
         record_every=2,
         evaluate_every=3,
-        optimiser=OptimiserConfig(warmup=2, learning_rate=1e-2),
+        save_every=3,
+        optimiser=AdamWConfig(learning_rate=1e-2, schedule=ScheduleConfig(warmup=1 / 3)),
     )
     rng = np.random.default_rng(0)
     documents = [[1, *rng.integers(3, 64, size).tolist(), 2] for size in (5, 20, 3, 9, 30)]

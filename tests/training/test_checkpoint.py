@@ -30,7 +30,7 @@ def test_a_run_that_is_restored_ends_as_the_one_that_was_not(tiny, tmp_path):
     """Saved in the background while training goes on and the saved buffers are reused."""
     straight, resumed = [], []
     with Checkpoints(tmp_path) as checkpoints:
-        hooks = Hooks(straight.extend, save=lambda step, state: checkpoints.save(state, {}))
+        hooks = Hooks(straight.extend, save=checkpoints.save)
         end = train(tiny.state(), tiny.step, tiny.batches.batch, tiny.config, hooks)
     with Checkpoints(tmp_path) as checkpoints:
         middle, _ = checkpoints.restore(abstract(tiny.state()), 3)

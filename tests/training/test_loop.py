@@ -1,14 +1,13 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cem_jax.training import Hooks, NonFiniteError, TrainingConfig, train
-from cem_jax.training.config import OptimiserConfig
+from cem_jax.training import Hooks, NonFiniteError, StoppedError, TrainingConfig, train
 
-config = TrainingConfig(
-    steps=7, record_every=2, evaluate_every=3, optimiser=OptimiserConfig(warmup=1)
-)
+config = TrainingConfig(steps=7, record_every=2, evaluate_every=3, save_every=100)
 
 
 def fake_step(bad=None, name="loss"):
@@ -24,18 +23,19 @@ def fake_step(bad=None, name="loss"):
     return step
 
 
-def log_of(bad=None, name="loss", start=0):
+def log_of(bad=None, name="loss", start=0, stop=None, config=config):
     log = []
     hooks = Hooks(
         record=lambda records: log.append(("record", [record["step"] for record in records])),
         evaluate=lambda params: {"valid_loss": params["w"]},
         evaluated=lambda step, figures: log.append(("evaluated", step, figures["valid_loss"])),
         sample=lambda step, params: log.append(("sample", step)),
-        save=lambda step, state: log.append(("save", step, int(state["step"]))),
+        save=lambda state, figures: log.append(("save", int(state["step"]), figures)),
+        stop=stop,
     )
     try:
         train({"step": jnp.int32(start)}, fake_step(bad, name), lambda index: index, config, hooks)
-    except NonFiniteError as error:
+    except (NonFiniteError, StoppedError) as error:
         log.append(str(error))
     return log
 
@@ -46,7 +46,9 @@ def test_every_step_is_recorded_once_and_the_end_is_evaluated_and_saved():
     assert recorded == [1, 2, 3, 4, 5, 6, 7]
     # A state of `step` steps has seen the batches 0 .. step - 1.
     assert [entry[1:] for entry in log if entry[0] == "evaluated"] == [(3, 2), (6, 5), (7, 6)]
-    assert [entry[1:] for entry in log if entry[0] == "save"] == [(3, 3), (6, 6), (7, 7)]
+    # A state is saved with its own figures.
+    saves = [entry[1:] for entry in log if entry[0] == "save"]
+    assert saves == [(step, {"valid_loss": step - 1}) for step in (3, 6, 7)]
     assert [entry[1] for entry in log if entry[0] == "sample"] == [3, 6, 7]
 
 
@@ -60,11 +62,46 @@ def test_a_state_whose_figures_are_not_finite_is_not_saved():
     saved = []
     hooks = Hooks(
         evaluate=lambda params: {"valid_loss": float("nan" if params["w"] >= 5 else 1.0)},
-        save=lambda step, state: saved.append(step),
+        save=lambda state, figures: saved.append(int(state["step"])),
     )
     with pytest.raises(NonFiniteError, match="valid_loss: got nan at step 6"):
         train({"step": jnp.int32(0)}, fake_step(), lambda index: index, config, hooks)
     assert saved == [3]
+
+
+def test_states_between_evaluations_are_saved_without_figures_once_their_losses_are_known():
+    often = dataclasses.replace(config, save_every=2)
+    log = log_of(config=often)
+    saves = [entry[1:] for entry in log if entry[0] == "save"]
+    assert [step for step, figures in saves if not figures] == [2, 4]
+    assert [step for step, figures in saves if figures] == [3, 6, 7]
+    # Step 4 goes wrong and is one that would be saved.
+    *log, message = log_of(bad=3, config=often)
+    assert message.startswith("loss: got nan at step 4")
+    assert [entry[1] for entry in log if entry[0] == "save"] == [2, 3]
+
+
+def test_whoever_asks_to_stop_is_obeyed_after_the_step_and_its_state_is_saved():
+    asked = iter([False, False, False, False, True])
+    *log, message = log_of(stop=lambda: next(asked))
+    assert message == "stopped after step 5"
+    assert [step for kind, *rest in log if kind == "record" for step in rest[0]] == [1, 2, 3, 4, 5]
+    assert log[-1] == ("save", 5, {})
+    # At the last step there is nothing left to stop.
+    assert not isinstance(log_of(stop=lambda: True, start=6)[-1], str)
+
+
+def test_the_clock_goes_on_where_it_stood():
+    records = []
+    train(
+        {"step": jnp.int32(0)},
+        fake_step(),
+        lambda index: index,
+        config,
+        Hooks(records.extend),
+        seconds=1000.0,
+    )
+    assert all(record["seconds"] >= 1000 for record in records)
 
 
 @pytest.mark.parametrize("name", ["loss", "gradient_norm"])

@@ -5,7 +5,7 @@ import numpy as np
 from flax import nnx
 
 from cem_jax.data import Pipeline, pack
-from cem_jax.training import OptimiserConfig, initial_state, make_optimiser, make_step
+from cem_jax.training import AdamWConfig, initial_state, make_optimiser, make_step
 from cem_jax.training import step as step_module
 from cem_jax.training.loss import summed_loss
 
@@ -22,7 +22,7 @@ class Bigram(nnx.Module):
 
 
 rows = pack([[1, 3, 4, 5, 2], [1, 6, 2], [1, *[7, 8] * 9, 2]], 4)
-optimiser = make_optimiser(OptimiserConfig(warmup=1, learning_rate=0.1), 60)
+optimiser = make_optimiser(AdamWConfig(learning_rate=0.1), 60)
 
 
 def test_the_state_is_born_committed_and_strongly_typed():
