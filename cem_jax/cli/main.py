@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -20,13 +21,28 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command("cem_jax.cli.train", "train a model on text and see what it reached"),
+    "evaluate": Command("cem_jax.cli.evaluate", "recompute the figures of a run"),
+    "generate": Command("cem_jax.cli.generate", "let a run go on with a prompt"),
+    "compare": Command("cem_jax.cli.compare", "train or read several runs, side by side"),
+    "export": Command("cem_jax.cli.export", "write the weights of a run as safetensors"),
+    "import": Command("cem_jax.cli.import_weights", "make a run of exported or Llama weights"),
     "verify": Command("cem_jax.cli.verify", "certify that the layers are what they claim"),
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``cem NAME ...`` and return its exit status; a caller's mistake is 2 and one message."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read our output has gone, as `| head` does; Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0

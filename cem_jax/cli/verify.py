@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from cem_jax.cli.user_energy import load_energy
+from cem_jax.runs.user_energy import load_energy
 
 
 @dataclasses.dataclass(frozen=True)

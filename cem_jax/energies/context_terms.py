@@ -33,7 +33,7 @@ class ContextScoreConfig:
         rotary: how its queries and keys are rotated, independent of the energy's own.
     """
 
-    width: int
+    width: int = 32
     rotary: Rotary = Rotary()
 
     def __post_init__(self) -> None:

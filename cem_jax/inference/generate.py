@@ -23,11 +23,14 @@ class Sampling:
     Attributes:
         temperature: divides the logits, at least 0; zero takes the likeliest.
         top_k: how many of the likeliest tokens may be drawn, at least 1; None is all.
+        top_p: of these, the fewest likeliest whose probabilities at this temperature reach top_p
+            in sum may be drawn, in (0, 1]; Holtzman et al., arXiv 1904.09751.
         seed: of the draws.
     """
 
     temperature: float = 0.8
     top_k: int | None = 40
+    top_p: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -35,6 +38,8 @@ class Sampling:
             raise ValueError(f"temperature: got {self.temperature}, expected a number >= 0.")
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k: got {self.top_k}, expected at least 1, or None for all.")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p: got {self.top_p}, expected a number in (0, 1].")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed: got {self.seed}, expected a number in [0, 2^32).")
 
@@ -106,7 +111,19 @@ def generate(
 def _draw(logits: Float[Array, "V"], sampling: Sampling, key: Array) -> Int[Array, ""]:
     if sampling.temperature == 0:
         return jnp.argmax(logits).astype(jnp.int32)
+    logits = logits / sampling.temperature
     if sampling.top_k is not None and sampling.top_k < len(logits):
         least = jax.lax.top_k(logits, sampling.top_k)[0][-1]
         logits = jnp.where(logits < least, -jnp.inf, logits)
-    return jax.random.categorical(key, logits / sampling.temperature).astype(jnp.int32)
+    if sampling.top_p < 1:
+        logits = jnp.where(logits < _nucleus(logits, sampling.top_p), -jnp.inf, logits)
+    return jax.random.categorical(key, logits).astype(jnp.int32)
+
+
+def _nucleus(logits: Float[Array, "V"], top_p: float) -> Float[Array, ""]:
+    """The least logit among the fewest likeliest tokens that reach ``top_p`` together."""
+    ordered = jnp.sort(logits, descending=True)
+    probability = jax.nn.softmax(ordered)
+    # What stands before a token: the likeliest is always in.
+    before = jnp.cumsum(probability) - probability
+    return jnp.min(jnp.where(before < top_p, ordered, jnp.inf))

@@ -1,21 +1,21 @@
 import json
 import math
+import shutil
+import subprocess
 
 import jax
 import numpy as np
 import pytest
+import small_run
 
-from cem_jax import CEMConfig, MHAConfig, Transformer
-from cem_jax.cli import train as command
-from cem_jax.cli import train_run
+from cem_jax import CEMConfig, MHAConfig
 from cem_jax.cli.main import main
-from cem_jax.cli.progress import Meter
-from cem_jax.cli.run_folder import describe, next_folder
-from cem_jax.cli.user_energy import UserEnergy
-from cem_jax.data import Corpus
-from cem_jax.evaluation.perplexity import make_row_nats, perplexity
-from cem_jax.training import Checkpoints, NonFiniteError, initial_state, make_optimiser
-from cem_jax.training.state import abstract
+from cem_jax.cli.train import Where
+from cem_jax.cli.train_options import parse
+from cem_jax.runs import session
+from cem_jax.runs.described import describe
+from cem_jax.runs.user_energy import UserEnergy
+from cem_jax.training import AdamWConfig, MuonConfig, NonFiniteError, StoppedError
 
 ENERGY = """
 import jax.numpy as jnp
@@ -53,14 +53,11 @@ def no_work(monkeypatch):
     def refuse(*arguments):
         pytest.fail("work was begun")
 
-    monkeypatch.setattr(train_run, "builtin_corpus", refuse)
+    monkeypatch.setattr(session, "fit", refuse)
 
 
-def corpus():
-    texts = [
-        f"Message {n}: the state of the union is {'very ' * (n % 5)}strong.\n" for n in range(40)
-    ]
-    return Corpus.by_rank("tiny", [text * 20 for text in texts])
+def parsed(*arguments):
+    return parse(list(arguments), program="cem train", base=Where, description="")[0]
 
 
 def test_help_teaches_every_option(capsys):
@@ -70,17 +67,26 @@ def test_help_teaches_every_option(capsys):
     text = " ".join(capsys.readouterr().out.split())
     for option in (
         "--model {llama,cem-attention,cem-mlp,cem}",
+        "--preset {tiny,small,paper}",
         "--steps",
         "--inner-steps",
         "--batch",
         "--length",
-        "--vocabulary",
-        "--learning-rate",
+        "--data",
+        "--tokenizer",
+        "--optimiser {muon,adamw}",
+        "--optimiser.learning-rate",
+        "--optimiser.schedule.warmup",
+        "--model.attention.energy.diagonal {none,head,shared}",
+        "--model.attention.descent.preconditioner {on,none}",
+        "--model.mlp.energy.features",
         "--seed",
         "--out",
+        "--resume",
         "--attention",
         "FILE.py:CLASS",
         "State of the Union",
+        "one per head multiplies them by 1 + H",  # the fields' own documentation
     ):
         assert option in text
 
@@ -93,41 +99,59 @@ def test_help_teaches_every_option(capsys):
         (["--batch", "0"], "batch: got 0, expected a Python integer of at least 1"),
         (["--length", "-3"], "length: got -3, expected a Python integer of at least 1"),
         (["--inner-steps", "0"], "inner_steps: got 0, expected at least 1"),
-        (["--vocabulary", "100"], "vocabulary: got 100, expected at least 320"),
-        (["--learning-rate", "0"], "learning_rate: got 0.0, expected a positive number"),
-        (["--learning-rate", "nan"], "learning_rate: got nan, expected a positive number"),
+        (["--model", "llama", "--inner-steps", "2"], "inner_steps: got 2 for a llama"),
+        (["--tokenizer", "train:100"], "vocabulary: got 100, expected at least 320"),
+        (["--tokenizer", "trian:512"], "Did you mean train:512?"),
+        (["--data", "stou"], "Did you mean sotu?"),
+        (["--optimiser.learning-rate", "0"], "learning_rate: got 0.0, expected a finite positive"),
+        (["--optimiser.schedule.warmup", "1"], "warmup: got 1.0, expected a number in [0, 1)"),
+        (["--model.dim", "30"], "heads: got 4 for width 30, expected a divisor"),
+        (["--model.attention.energy.context-score.width", "8"], "say context_score on"),
         (["--seed", "-1"], "seed: got -1"),
         (["--attention", "nothing"], "attention: got 'nothing', expected FILE.py:CLASS"),
         (["--attention", "missing.py:A"], "attention: got no file missing.py"),
+        (["--resume"], "resume: got no folder, expected --out RUN"),
     ],
 )
-def test_impossible_values_stop_before_any_work(arguments, message, capsys):
-    assert main(["train", *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_impossible_values_stop_before_any_work(arguments, message, capsys, tmp_path, own_text):
+    out = [] if arguments == ["--resume"] else ["--out", str(tmp_path / "run")]
+    # A text of the test's own, where the data is not what is wrong.
+    data = [] if "--data" in arguments else ["--data", str(own_text)]
+    small = [] if "--tokenizer" in arguments else ["--tokenizer", "byte"]
+    assert main(["train", *data, *small, *arguments, *out]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("no_work")
-def test_an_unknown_option_stops_with_its_name(capsys):
+@pytest.mark.parametrize(
+    ("wrong", "nearest"),
+    [
+        ("--optimiser.learning-rat", "--optimiser.learning-rate"),
+        ("--model.attention.energy.diagnal", "--model.attention.energy.diagonal"),
+        ("--inner-step", "--inner-steps"),
+    ],
+)
+def test_an_unknown_option_stops_with_the_nearest_name(wrong, nearest, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main(["train", "--learning-rat", "1"])
+        main(["train", wrong, "1"])
     assert exit_.value.code == 2
-    assert "--learning-rate" in capsys.readouterr().err
+    assert nearest in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_work")
-def test_no_run_overwrites_another(tmp_path, capsys):
+def test_no_run_overwrites_another(trained, tmp_path, capsys):
     (tmp_path / "kept").write_text("precious")
-    assert main(["train", "--out", str(tmp_path)]) == 2
-    assert "which is not empty, expected a new folder" in capsys.readouterr().err
-    assert main(["train", "--out", str(tmp_path / "kept")]) == 2
-    assert "which is a file, expected a folder" in capsys.readouterr().err
+    for out, message in (
+        (tmp_path, "which is not empty and holds no run, expected a new folder"),
+        (tmp_path / "kept", "which is a file, expected a folder"),
+        (trained.path, "which holds a run, expected a new folder; add --resume"),
+    ):
+        assert main(["train", "--out", str(out)]) == 2
+        assert message in capsys.readouterr().err
+    # Not even with --resume, where there is no run.
+    assert main(["train", "--out", str(tmp_path), "--resume"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
-
-
-def test_the_default_folder_is_the_next_free_one(tmp_path):
-    assert next_folder(tmp_path, "cem").name == "cem-001"
-    (tmp_path / "cem-001").mkdir()
-    assert next_folder(tmp_path, "cem").name == "cem-002"
 
 
 @pytest.mark.usefixtures("no_work")
@@ -140,10 +164,12 @@ def test_the_default_folder_is_the_next_free_one(tmp_path):
         ("PerBatch", "expected one energy per position"),
     ],
 )
-def test_energies_that_cannot_work_stop_before_any_work(energies, name, message, tmp_path, capsys):
+def test_energies_that_cannot_work_stop_before_any_work(
+    energies, name, message, tmp_path, own_text, capsys
+):
     out = tmp_path / "run"
-    arguments = ["--attention", f"{energies}:{name}", "--length", "4", "--out", str(out)]
-    assert main(["train", *arguments]) == 2
+    options = ["--data", str(own_text), "--tokenizer", "byte", "--length", "4", "--out", str(out)]
+    assert main(["train", "--attention", f"{energies}:{name}", *options]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
 
@@ -155,89 +181,134 @@ def test_a_broken_file_says_how_it_broke(tmp_path, capsys):
     assert "fails with ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
-def test_the_options_choose_the_model(energies):
-    cem = command.model_config(command.Options(inner_steps=3))
-    assert isinstance(cem.attention, CEMConfig)
-    assert cem.attention.descent.steps == cem.mlp.descent.steps == 3
-    assert cem.attention.energy.diagonal == "shared"
-    assert cem.attention.descent.preconditioner is not None
-    assert isinstance(command.model_config(command.Options(model="llama")).attention, MHAConfig)
-    own = command.model_config(command.Options(model="llama", attention=f"{energies}:Quadratic"))
-    assert isinstance(own.attention.energy, UserEnergy)
-    assert own.attention.descent.steps == 2
-    assert type(own.mlp) is type(command.model_config(command.Options(model="llama")).mlp)
-    described = json.loads(json.dumps(describe(own)))
+def test_the_options_choose_the_run(energies):
+    cem = parsed("--inner-steps", "3", "--tokenizer", "train:512")
+    assert isinstance(cem.model.attention, CEMConfig)
+    assert cem.model.attention.descent.steps == cem.model.mlp.descent.steps == 3
+    assert cem.model.attention.energy.diagonal == "shared"
+    assert cem.model.attention.descent.preconditioner is not None
+    assert cem.model.vocab_size == 512
+    assert isinstance(cem.training.optimiser, MuonConfig)
+    llama = parsed("--model", "llama", "--preset", "small", "--optimiser", "adamw")
+    assert isinstance(llama.model.attention, MHAConfig)
+    assert llama.model.dim == 256
+    assert isinstance(llama.training.optimiser, AdamWConfig)
+    own = parsed("--model", "llama", "--attention", f"{energies}:Quadratic")
+    assert own.name == "llama-Quadratic"
+    assert isinstance(own.model.attention.energy, UserEnergy)
+    assert own.model.attention.descent.steps == 2
+    assert type(own.model.mlp) is type(llama.model.mlp)
+    described = json.loads(json.dumps(describe(own.model)))
     assert described["attention"]["energy"]["factory"] == "Quadratic"
     assert len(described["attention"]["energy"]["source_hash"]) == 64
 
 
-def test_a_run_without_a_finite_end_has_status_1(monkeypatch, tmp_path, capsys):
-    def diverge(*arguments):
-        raise NonFiniteError("loss: got nan at step 3")
+def test_every_field_can_be_given():
+    given = """
+        --model.attention.energy.diagonal none --model.attention.energy.relative-bias 64
+        --model.attention.energy.context-score on --model.attention.energy.context-score.width 8
+        --model.attention.descent.preconditioner none --model.mlp.descent.preconditioner.rank 4
+        --model.mlp.energy.form quadratic --model.no-tie-embeddings
+        --optimiser.schedule.kind wsd --keep 5
+    """
+    config = parsed(*given.split())
+    energy, descent = config.model.attention.energy, config.model.attention.descent
+    assert (energy.diagonal, energy.relative_bias, energy.context_score.width) == ("none", 64, 8)
+    assert descent.preconditioner is None
+    assert config.model.mlp.descent.preconditioner.rank == 4
+    assert config.model.mlp.energy.form == "quadratic"
+    assert not config.model.tie_embeddings
+    assert config.training.optimiser.schedule.kind == "wsd"
+    assert config.training.keep == 5
 
-    monkeypatch.setattr(train_run, "run", diverge)
-    assert main(["train", "--out", str(tmp_path / "run")]) == 1
-    assert "cem train: loss: got nan at step 3" in capsys.readouterr().err
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (NonFiniteError("loss: got nan at step 3", 3), 1, "cem train: loss: got nan at step 3"),
+        (StoppedError(7), 130, "stopped after step 7, which is saved; go on with: cem train"),
+        (OSError(28, "No space left on device"), 1, "No space left on device; what was saved"),
+    ],
+)
+def test_a_run_that_does_not_end_says_so(error, status, message, monkeypatch, tmp_path, capsys):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(session, "run", fail)
+    assert main(["train", "--out", str(tmp_path / "run")]) == status
+    assert message in capsys.readouterr().err
 
 
-def test_a_run_from_text_to_figures(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(train_run, "builtin_corpus", lambda name: corpus())
-    monkeypatch.setattr(train_run, "SAMPLE", 5)
-    out = tmp_path / "run"
-    line = "--steps 4 --batch 2 --length 16 --vocabulary 330 --seed 3 --model cem"
-    assert main(["train", *line.split(), "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
-    for words in ("4 steps of 2 x 16 tokens", "validation loss", "test bits per byte", "A sample"):
-        assert words in printed
-
-    config = json.loads((out / "config.json").read_text())
-    assert config["options"]["seed"] == 3
-    assert config["model"]["attention"]["descent"]["steps"] == 2
-    assert config["hashes"]["corpus"] == corpus().content_hash()
+def test_a_run_from_text_to_figures(trained):
+    for words in (
+        "6 steps of 2 x 16 tokens",
+        "about 1 minutes",
+        "step 4: validation loss",
+        "test bits per byte",
+        "Kneser-Ney 3-gram, 330 pieces",
+        "A sample",
+    ):
+        assert words in trained.printed
+    config, summary, out = trained.config, trained.summary, trained.path
+    assert config["config"]["training"]["seed"] == 3
+    assert config["config"]["model"]["attention"]["descent"]["steps"] == 2
+    assert set(config["hashes"]) == {"corpus", "tokenizer"}
     assert config["versions"]["jax"] == jax.__version__
 
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4]
-    assert [record["step"] for record in records if "valid_loss" in record] == [1, 2, 3, 4]
-    assert (out / "samples.txt").read_text().startswith("=== step 1\n")
+    assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in records if "valid_loss" in record] == [4, 6]
+    assert (out / "samples.txt").read_text().startswith("=== step 4\n")
+    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in (out / "checkpoints").iterdir()} == {"4", "6"}
 
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["parameters"] - summary["parameters_without_embeddings"] == 330 * 128
-    assert 0 < summary["train_tokens"] <= 4 * 2 * 16
+    assert summary["parameters"] - summary["parameters_without_embeddings"] == 330 * 16
+    assert 0 < summary["train_tokens"] <= 6 * 2 * 16
     assert summary["tokens_per_second"] > 0
     # P starts as the identity and has hardly moved.
-    assert 0.5 < summary["least_eigenvalue_attention"] < 1.01
-    assert 0.5 < summary["least_eigenvalue_mlp"] < 1.01
+    for name in ("attention", "mlp"):
+        assert 0 < summary[f"least_eigenvalue_{name}"] < 1.01
     np.testing.assert_allclose(summary["test_perplexity"], math.exp(summary["test_loss"]))
-    same_figures_from_the_checkpoint(out, summary)
+    assert set(summary["references"]["330 pieces"]) == {"1-gram", "2-gram", "3-gram"}
 
 
-def same_figures_from_the_checkpoint(out, summary):
-    options = command.Options(steps=4, batch=2, length=16, vocabulary=330, seed=0)
-    model, training = command.model_config(options), command.training_config(options)
-    text = train_run.Text.prepare(corpus(), 330, 16)
-    assert (out / "tokenizer" / "tokenizer.model").read_bytes() == text.tokenizer.model
-    optimiser = make_optimiser(training.optimiser, training.steps)
-    graph, state = initial_state(
-        lambda rngs: Transformer(model, rngs=rngs), optimiser, seed=training.seed
-    )
-    with Checkpoints(out / "checkpoints", train_run.identity(model, text)) as checkpoints:
-        assert checkpoints.latest() == 4
-        state, _ = checkpoints.restore(abstract(state))
-    size = text.utf8_bytes("test")
-    rows = train_run.evaluated_rows(text.test)
-    again = perplexity(
-        make_row_nats(graph), state["params"], text.test, batch=rows, utf8_bytes=size
-    )
-    assert again.loss == summary["test_loss"]
-    assert again.bits_per_byte == summary["test_bits_per_byte"]
+def test_an_ended_run_that_is_resumed_prints_its_table(trained, capsys, monkeypatch):
+    monkeypatch.setattr(session, "fit", lambda *arguments: pytest.fail("work was begun"))
+    before = (trained.path / "summary.json").read_bytes()
+    assert main(["train", "--resume", "--out", str(trained.path)]) == 0
+    assert f"{trained.summary['test_bits_per_byte']:.4f}" in capsys.readouterr().out
+    assert (trained.path / "summary.json").read_bytes() == before
 
 
-def test_the_rate_leaves_the_compilation_out():
-    meter = Meter()
-    assert meter.tokens_per_second == 0
-    meter.record([{"tokens": 10.0, "seconds": 50.0}])
-    assert meter.tokens_per_second == 10 / 50  # all there is
-    meter.record([{"tokens": 10.0, "seconds": 52.0}, {"tokens": 30.0, "seconds": 52.0}])
-    assert meter.tokens_per_second == 40 / 2
-    assert meter.tokens == 50
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seed", "4"], "training.seed: 3 there, 4 asked"),
+        (["--optimiser", "adamw"], "training.optimiser.type: 'MuonConfig' there"),
+        (["--inner-steps", "1"], "model.attention.descent.steps: 2 there, 1 asked"),
+        (["--model.attention.descent.norm-mode", "exact"], "norm_mode: 'default' there"),
+        (["--tokenizer", "train:331"], "model.vocab_size: 330 there, 331 asked"),
+    ],
+)
+def test_another_run_is_not_resumed(trained, options, message, capsys):
+    assert main([*small_run.arguments(trained.text, trained.path), "--resume", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_work")
+def test_a_run_is_not_resumed_on_another_text(trained, tmp_path, capsys):
+    run, text = tmp_path / "run", tmp_path / "messages.txt"
+    shutil.copytree(trained.path, run)
+    text.write_bytes(trained.text.read_bytes() + b" And more.")
+    arguments = ["--tokenizer", str(trained.path / "tokenizer")]
+    assert main([*small_run.arguments(text, run), "--resume", *arguments]) == 2
+    assert "corpus: " in capsys.readouterr().err
+
+
+def test_a_pipe_that_is_closed_ends_a_command_quietly(trained):
+    import sys
+
+    command = f"{sys.executable} -m cem_jax.cli.main --help | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

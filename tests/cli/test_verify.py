@@ -6,10 +6,10 @@ import pytest
 
 from cem_jax.cli import main as command
 from cem_jax.cli import verify as cli
-from cem_jax.cli.user_energy import load_energy
 from cem_jax.evaluation.certificate import verify
 from cem_jax.evaluation.certificate.certify import Row
 from cem_jax.evaluation.certificate.verify import Job
+from cem_jax.runs.user_energy import load_energy
 
 # At most 30 lines: what a user writes.
 ENERGY = '''

@@ -1,0 +1,116 @@
+"""`cem compare`: several runs in one table and one picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from pathlib import Path
+from typing import Any, get_args
+
+from cem_jax.cli.quiet import quiet
+from cem_jax.cli.train_options import parse
+from cem_jax.models import Family
+from cem_jax.runs.config import RunConfig
+from cem_jax.runs.folder import RunFolder, next_folder, require_free
+
+DESCRIPTION = """Several runs side by side: one table, and one picture of their course.
+
+usage: cem compare A B ... [OPTIONS]
+
+Each of A, B, ... is the folder of a run that has ended, or a family to train first: llama,
+cem-attention, cem-mlp, cem. The families share all options, which are those of cem train, and see
+the text in the same order.
+
+    cem compare llama cem --steps 300
+    cem compare runs/llama-001 runs/cem-001
+
+A comparison that was interrupted goes on with the same line and --resume."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Where:
+    """Where a comparison goes."""
+
+    out: Path | None = None
+    """A folder for the picture and for runs that are trained. By default runs/compare-001, or the
+    next free number."""
+
+    resume: bool = False
+    """Go on with the runs in --out; those that have ended are only read."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run ``cem compare``.
+
+    Raises:
+        ValueError: impossible options, or a run that is none or has not ended; before any work.
+    """
+    names, rest = _split(arguments)
+    configs, where = _configs(names, rest)
+    out = next_folder(Path("runs"), "compare") if where.out is None else where.out
+    folders = [RunFolder(out / name if name in configs else Path(name)) for name in names]
+    for name, folder in zip(names, folders, strict=True):
+        if name in configs:
+            require_free(folder, resume=where.resume)
+        else:
+            _require_ended(folder)
+    quiet()
+    # Imported here: what is above answers mistakes at once.
+    from rich.console import Console
+
+    from cem_jax.runs.comparing import side_by_side
+    from cem_jax.runs.session import run
+
+    console = Console()
+    for name, folder in zip(names, folders, strict=True):
+        if name in configs:
+            run(configs[name], folder.path, console, resume=where.resume)
+    table, picture = side_by_side(folders, out)
+    console.print(table)
+    console.print(f"The picture is {picture}.", markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The runs, which stand before the first option, and the rest."""
+    first = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    return arguments[:first], arguments[first:]
+
+
+def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], Any]:
+    """The families that are to be trained, and where."""
+    configs, where = {}, None
+    families = [name for name in names if not Path(name).is_dir()]
+    for name in families or ["cem"]:
+        _require_family(name)
+        config, where = parse(
+            [*rest, "--model", name], program="cem compare", base=Where, description=DESCRIPTION
+        )
+        configs[name] = config
+    if not names:
+        raise ValueError(
+            "runs: got none, expected folders or families, as in `cem compare llama cem`."
+        )
+    return (configs if families else {}), where
+
+
+def _require_family(name: str) -> None:
+    known = get_args(Family)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ValueError(
+            f"runs: got {name!r}, expected the folder of a run, or one of {', '.join(known)}.{hint}"
+        )
+
+
+def _require_ended(folder: RunFolder) -> None:
+    if not folder.holds_a_run():
+        raise ValueError(
+            f"runs: got {folder.path}, which holds no run, expected a folder that cem train wrote."
+        )
+    if folder.summary() is None:
+        raise ValueError(
+            f"runs: got {folder.path}, whose run has not ended, expected one that has; go on with "
+            f"cem train --resume --out {folder.path}."
+        )

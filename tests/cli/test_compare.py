@@ -1,0 +1,64 @@
+import json
+import shutil
+
+import pytest
+
+from cem_jax.cli.main import main
+
+
+def test_runs_that_have_ended_stand_side_by_side(trained, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(trained.path, other)
+    out = tmp_path / "out"
+    assert main(["compare", str(trained.path), str(other), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "cem (other)" in printed
+    assert "test bits per byte" in printed
+    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_families_are_trained_first_on_the_same_batches(own_text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 2)
+    out = tmp_path / "out"
+    options = "--model.dim 16 --model.layers 1 --steps 2 --batch 2 --length 16 --tokenizer byte"
+    line = ["compare", "llama", "cem", "--data", str(own_text), *options.split()]
+    assert main([*line, "--out", str(out)]) == 0
+    capsys.readouterr()
+    tokens = {}
+    for name in ("llama", "cem"):
+        records = (out / name / "metrics.jsonl").read_text().splitlines()
+        tokens[name] = [json.loads(record).get("tokens") for record in records]
+        assert json.loads((out / name / "summary.json").read_text())["name"] == name
+    assert tokens["llama"] == tokens["cem"]
+    # What has ended is not trained again.
+    before = (out / "cem" / "summary.json").read_bytes()
+    assert main([*line, "--out", str(out), "--resume"]) == 0
+    assert (out / "cem" / "summary.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "runs: got none"),
+        (["lama"], "runs: got 'lama', expected the folder of a run"),
+        (["EMPTY"], "which holds no run"),
+    ],
+)
+def test_what_is_no_run_is_refused(arguments, message, tmp_path, capsys):
+    arguments = [str(tmp_path) if word == "EMPTY" else word for word in arguments]
+    assert main(["compare", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_that_has_not_ended_is_refused(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    (run / "summary.json").unlink()
+    assert main(["compare", str(run)]) == 2
+    assert "has not ended" in capsys.readouterr().err
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "cem compare llama cem --steps 300" in capsys.readouterr().out

@@ -1,0 +1,69 @@
+import json
+import shutil
+
+import pytest
+
+from cem_jax.cli.main import main
+
+
+def test_the_figures_of_a_run_are_those_of_its_end_to_the_last_digit(trained, tmp_path, capsys):
+    file = tmp_path / "figures.json"
+    assert main(["evaluate", str(trained.path), "--json", str(file)]) == 0
+    assert "Equal to summary.json, to the last digit." in capsys.readouterr().out
+    figures = json.loads(file.read_text())
+    assert figures["step"] == 6
+    for name in ("valid_loss", "test_loss", "test_perplexity", "test_bits_per_byte"):
+        assert figures[name] == trained.summary[name]
+
+
+def test_other_inner_steps_give_other_figures(trained, tmp_path):
+    file = tmp_path / "figures.json"
+    assert main(["evaluate", str(trained.path), "--inner-steps", "3", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["test_loss"] != trained.summary["test_loss"]
+
+
+def test_another_text_can_be_evaluated_on(trained, tmp_path, capsys):
+    other = tmp_path / "other.txt"
+    other.write_text("Something else entirely. " * 200)
+    assert main(["evaluate", str(trained.path), "--data", str(other)]) == 0
+    assert "summary.json" not in capsys.readouterr().out
+
+
+def test_a_text_that_was_changed_is_refused(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    config = json.loads((run / "config.json").read_text())
+    config["hashes"]["corpus"] = "0" * 64
+    (run / "config.json").write_text(json.dumps(config))
+    # The states know what they belong to, too.
+    assert main(["evaluate", str(run)]) == 2
+    assert "corpus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "run: got no file nowhere/config.json, expected the folder of a run"),
+        (["RUN", "--inner-steps", "0"], "inner_steps: got 0, expected a Python integer"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(trained, arguments, message, capsys):
+    arguments = [str(trained.path) if word == "RUN" else word for word in arguments]
+    assert main(["evaluate", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_without_a_state_is_refused(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    shutil.rmtree(run / "checkpoints")
+    assert main(["evaluate", str(run)]) == 2
+    assert "without a saved state" in capsys.readouterr().err
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "to the last digit" in text
+    assert "--inner-steps" in text
