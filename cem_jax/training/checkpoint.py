@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cem_jax.ops.checks import require_count
 from cem_jax.training.state import State
@@ -94,7 +96,12 @@ class Checkpoints:
         """
         step, latest, metadata = int(state["step"]), self.latest(), metadata or {}
         args = self._ocp.args
-        beside = {"metadata": metadata, "leaves": _leaves(state), "identity": self._identity}
+        beside = {
+            "metadata": metadata,
+            "leaves": _leaves(state),
+            "checksums": _checksums(state),
+            "identity": self._identity,
+        }
         saved = self._manager.save(
             step,
             args=args.Composite(state=args.PyTreeSave(state), metadata=args.JsonSave(beside)),
@@ -133,7 +140,7 @@ class Checkpoints:
 
         Raises:
             MismatchError: it is not of this shape or identity.
-            ValueError: there is no such state.
+            ValueError: there is no such state, or its numbers are not those that were saved.
         """
         step = self.latest() if step is None else step
         if step not in self.steps():
@@ -155,6 +162,7 @@ class Checkpoints:
             partial_restore=not whole,
         )
         restored = self._manager.restore(step, args=args.Composite(state=restore))
+        _require_undamaged(beside["metadata"]["checksums"], _checksums(restored["state"]), step)
         return restored["state"], beside["metadata"]["metadata"]
 
     def restore_newest(
@@ -234,9 +242,37 @@ def _leaves(state: State) -> dict[str, str]:
     """Shape and dtype of every array, under its path."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {
-        jax.tree_util.keystr(path): f"{jnp.dtype(leaf.dtype).name}{list(leaf.shape)}"
+        jax.tree_util.keystr(path): f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
         for path, leaf in leaves
     }
+
+
+def _checksums(state: State) -> dict[str, int]:
+    """CRC-32 of every array's bytes, under its path: the files themselves hold none.
+
+    Arrays that other processes hold a part of are left out.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {
+        jax.tree_util.keystr(path): zlib.crc32(_bytes(leaf))
+        for path, leaf in leaves
+        if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
+    }
+
+
+def _bytes(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.ascontiguousarray(leaf).view(np.uint8)
+
+
+def _require_undamaged(saved: dict[str, int], read: dict[str, int], step: int) -> None:
+    for path, checksum in read.items():
+        if saved.get(path, checksum) != checksum:
+            raise ValueError(
+                f"checkpoint: got other numbers for {path} of step {step} than were saved, "
+                f"expected the same; its files are damaged: take another step."
+            )
 
 
 def _require_equal(stored: dict[str, str], expected: dict[str, str]) -> None:

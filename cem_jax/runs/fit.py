@@ -1,0 +1,166 @@
+"""The training of a run, from the newest state in its folder to the last step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from flax import nnx
+from rich.console import Console
+
+from cem_jax.data import Batch, Pipeline
+from cem_jax.evaluation.perplexity import RowNats, make_row_nats
+from cem_jax.models import Transformer, parameter_axes
+from cem_jax.runs.config import RunConfig
+from cem_jax.runs.described import describe, differences
+from cem_jax.runs.figures import glance
+from cem_jax.runs.folder import RunFolder
+from cem_jax.runs.loading import load
+from cem_jax.runs.progress import LiveLine
+from cem_jax.runs.resume import identity
+from cem_jax.runs.sampling import Sampler
+from cem_jax.runs.stopping import StopSignals
+from cem_jax.runs.text import Text
+from cem_jax.sharding import data_mesh, replicated, rows
+from cem_jax.training import (
+    Checkpoints,
+    Hooks,
+    NonFiniteError,
+    State,
+    initial_state,
+    make_optimiser,
+    make_step,
+    train,
+)
+from cem_jax.training.loop import Record
+from cem_jax.training.state import abstract
+
+
+class Trained(NamedTuple):
+    """A model after its last step.
+
+    Attributes:
+        graph: with the parameters it merges to the model.
+        params: a nested dict of arrays.
+        row_nats: evaluates it, compiled.
+        sampler: draws text from it, compiled.
+        seconds_before: of training before this start.
+    """
+
+    graph: nnx.GraphDef[Any]
+    params: dict[str, Any]
+    row_nats: RowNats
+    sampler: Sampler
+    seconds_before: float
+
+
+def fit(
+    config: RunConfig,
+    text: Text,
+    folder: RunFolder,
+    described: dict[str, Any],
+    console: Console,
+) -> Trained:
+    """Train until the end, from the newest state that there is.
+
+    Args:
+        config: of the run.
+        text: its text.
+        folder: where states, metrics and samples go.
+        described: the content of ``config.json``.
+        console: where the live line is drawn.
+
+    Raises:
+        NonFiniteError: no finite end.
+        StoppedError: a signal; the state is saved.
+    """
+    training, mesh = config.training, data_mesh()
+    optimiser = make_optimiser(training.optimiser, training.steps, parameter_axes(config.model))
+    graph, state = initial_state(
+        lambda rngs: Transformer(config.model, rngs=rngs),
+        optimiser,
+        seed=training.seed,
+        sharding=replicated(mesh),
+    )
+    pipeline = Pipeline(text.rows["train"], batch=training.batch, seed=training.seed)
+    row_nats, sampler = make_row_nats(graph), Sampler(graph, text.tokenizer, training)
+    line = LiveLine(console, training.steps)
+    checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
+    with checkpoints, line, StopSignals(line.say) as stop:
+        restored = checkpoints.restore_newest(abstract(state), line.say)
+        if restored is not None:
+            state = restored[0]
+        elif config.start is not None:
+            state = {**state, "params": _params_of(Path(config.start), config, text, state)}
+        seconds = _begin(folder, int(state["step"]), line)
+        hooks = dataclasses.replace(
+            _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
+        )
+        step, batches = make_step(graph, optimiser), _placed(pipeline, rows(mesh))
+        try:
+            state = train(state, step, batches, training, hooks, seconds=seconds)
+        except NonFiniteError as error:
+            where = ", ".join(map(str, pipeline.rows_of(error.step - 1)))
+            message = f"{error} The batch of that step is the rows {where} of the training text."
+            raise NonFiniteError(message, error.step) from error
+    return Trained(graph, state["params"], row_nats, sampler, seconds)
+
+
+def _begin(folder: RunFolder, step: int, line: LiveLine) -> float:
+    """Cut the folder's files back to the step of the state; the seconds of training so far."""
+    folder.cut_back(step)
+    steps = [record for record in folder.metrics() if "loss" in record]
+    if step:
+        line.say(f"going on from the state of step {step:,}")
+        line.start_at(step)
+    return float(steps[-1]["seconds"]) if steps else 0.0
+
+
+def _params_of(path: Path, config: RunConfig, text: Text, state: State) -> dict[str, Any]:
+    """The parameters of another run, where those of the fresh state live."""
+    run = load(path)
+    if lines := differences(describe(run.config.model), describe(config.model)):
+        raise ValueError(
+            f"start: got a run of another model ({'; '.join(lines[:8])}), expected the same; give "
+            f"the options that it has."
+        )
+    if run.hashes["tokenizer"] not in (None, text.hashes()["tokenizer"]):
+        raise ValueError(
+            f"start: got a run of another tokenizer, expected the same; give "
+            f"--tokenizer {run.folder.tokenizer}."
+        )
+    return jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), run.params, state["params"])
+
+
+def _placed(pipeline: Pipeline, sharding: Any) -> Callable[[int], Batch]:
+    def batch(step: int) -> Batch:
+        placed: Batch = jax.device_put(pipeline.batch(step), sharding)
+        return placed
+
+    return batch
+
+
+def _hooks(
+    text: Text, folder: RunFolder, row_nats: RowNats, sampler: Sampler, line: LiveLine
+) -> Hooks:
+    """What is written down and said between the steps."""
+
+    def record(records: list[Record]) -> None:
+        folder.append_metrics(records)
+        line.record(records)
+
+    def evaluate(params: dict[str, Any]) -> Record:
+        return dict(glance(row_nats, params, text))
+
+    def evaluated(step: int, figures: Record) -> None:
+        folder.append_metrics([{"step": step, **figures}])
+        loss, tokens = figures["valid_loss"], figures["valid_tokens"]
+        line.say(f"step {step:,}: validation loss {loss:.4f} on {tokens:,} tokens")
+
+    def sample(step: int, params: dict[str, Any]) -> None:
+        folder.append_sample(step, sampler(params))
+
+    return Hooks(record=record, evaluate=evaluate, evaluated=evaluated, sample=sample)

@@ -1,0 +1,153 @@
+"""The folder of a run: what it is, what happened, what it reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+CONFIG, METRICS, SAMPLES, SUMMARY = "config.json", "metrics.jsonl", "samples.txt", "summary.json"
+
+HEADING = "=== step "
+"""How a sample begins in ``samples.txt``."""
+
+
+class RunFolder:
+    """Files of one run.
+
+    ``config.json`` (all that repeats it), ``metrics.jsonl`` (a line per step and evaluation),
+    ``samples.txt``, ``summary.json``, ``loss.png``, and the folders ``checkpoints`` and
+    ``tokenizer``.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.tokenizer = path / "tokenizer"
+        self.picture = path / "loss.png"
+
+    def create(self) -> None:
+        """Make the folder, before any work is done for it.
+
+        Raises:
+            ValueError: it cannot be made.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"out: got {self.path}, which cannot be made ({error.strerror}), expected a place "
+                f"that can be written; choose another."
+            ) from error
+
+    def holds_a_run(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / CONFIG).is_file()
+
+    def write(self, name: str, content: dict[str, Any]) -> None:
+        """A JSON file, whole or not at all."""
+        draft = self.path / f"{name}.part"
+        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        draft.replace(self.path / name)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """A JSON file.
+
+        Raises:
+            ValueError: there is none, or it is damaged.
+        """
+        path = self.path / name
+        if not path.is_file():
+            raise ValueError(
+                f"run: got no file {path}, expected the folder of a run, as cem train writes it; "
+                f"check the name."
+            )
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(
+                f"run: got a damaged file {path} ({error}), expected JSON; restore it."
+            ) from error
+        return content
+
+    def summary(self) -> dict[str, Any] | None:
+        """What the run reached, or None where it has not ended."""
+        return self.read(SUMMARY) if (self.path / SUMMARY).is_file() else None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The records of the run, up to the first that was not written whole."""
+        path = self.path / METRICS
+        records: list[dict[str, Any]] = []
+        for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                break
+            if not line.endswith(b"\n"):
+                records.pop()
+        return records
+
+    def append_metrics(self, records: list[dict[str, Any]]) -> None:
+        """Lines of ``metrics.jsonl``."""
+        self._append(METRICS, "".join(json.dumps(record) + "\n" for record in records))
+
+    def append_sample(self, step: int, text: str) -> None:
+        """A sample and the step it was drawn at."""
+        self._append(SAMPLES, f"{HEADING}{step}\n{text}\n\n")
+
+    def cut_back(self, step: int) -> None:
+        """Forget what was written after ``step``: the run goes on from there."""
+        (self.path / SUMMARY).unlink(missing_ok=True)
+        kept = [record for record in self.metrics() if record["step"] <= step]
+        self._replace(METRICS, "".join(json.dumps(record) + "\n" for record in kept))
+        path = self.path / SAMPLES
+        # Bytes of a sample may be no UTF-8.
+        text = path.read_text("utf-8", "surrogateescape") if path.is_file() else ""
+        samples = [part for part in text.split(f"\n{HEADING}") if part]
+        samples = [part if n == 0 else HEADING + part for n, part in enumerate(samples)]
+        early = [part for part in samples if _step(part) <= step]
+        self._replace(SAMPLES, "".join(part.rstrip("\n") + "\n\n" for part in early))
+
+    def _append(self, name: str, text: str) -> None:
+        with (self.path / name).open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+
+    def _replace(self, name: str, text: str) -> None:
+        draft = self.path / f"{name}.part"
+        draft.write_text(text, encoding="utf-8", errors="surrogateescape")
+        draft.replace(self.path / name)
+
+
+def _step(sample: str) -> int:
+    number = sample.removeprefix(HEADING).split("\n", 1)[0]
+    return int(number) if number.isdigit() else 0
+
+
+def require_free(folder: RunFolder, *, resume: bool) -> None:
+    """Refuse a place that holds something else: no run overwrites another."""
+    path = folder.path
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"out: got {path}, which is a file, expected a folder.")
+    if not path.is_dir() or (resume and folder.holds_a_run()):
+        return
+    if folder.holds_a_run():
+        raise ValueError(
+            f"out: got {path}, which holds a run, expected a new folder; add --resume to go on "
+            f"with it, or choose another name."
+        )
+    if any(path.iterdir()):
+        raise ValueError(
+            f"out: got {path}, which is not empty and holds no run, expected a new folder; choose "
+            f"another name."
+        )
+
+
+def next_folder(root: Path, name: str) -> Path:
+    """The first of ``root/name-001``, ``root/name-002``, ... that does not exist."""
+    number = 1
+    while (path := root / f"{name}-{number:03d}").exists():
+        number += 1
+    return path

@@ -1,0 +1,85 @@
+"""The live line of a training run."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class LiveLine:
+    """Step, loss, tokens per second and time left, in one line that moves.
+
+    Where the output is no terminal the line is left out; `say` prints there too.
+
+    Args:
+        console: where it is drawn.
+        steps: how many there are.
+    """
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self.console = console
+        self.meter = Meter()
+        columns = (
+            TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:,.0f} tokens/s  left"),
+            TimeRemainingColumn(),
+        )
+        self._progress = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._task = self._progress.add_task("train", total=steps, loss=float("nan"), rate=0.0)
+
+    def record(self, records: list[dict[str, Any]]) -> None:
+        """Move on to the last of the records."""
+        self.meter.record(records)
+        last = records[-1]
+        rate = self.meter.tokens_per_second
+        self._progress.update(self._task, completed=last["step"], loss=last["loss"], rate=rate)
+
+    def start_at(self, step: int) -> None:
+        """Begin after a step that was done before."""
+        self._progress.update(self._task, completed=step)
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the live one."""
+        # Who reads the output may have gone (`| head`): the run goes on for its folder.
+        with contextlib.suppress(BrokenPipeError):
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> LiveLine:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+class Meter:
+    """Tokens per second of training, compilation left out where there is more than one record."""
+
+    def __init__(self) -> None:
+        self.tokens = 0.0
+        self._start: tuple[float, float] | None = None
+        self._now = (0.0, 0.0)
+
+    def record(self, records: list[dict[str, Any]]) -> None:
+        """Count the tokens of these steps."""
+        self.tokens += sum(record["tokens"] for record in records)
+        self._now = (self.tokens, records[-1]["seconds"])
+        # The first of the records ends after the compilation.
+        self._start = self._now if self._start is None else self._start
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The rate so far; 0 before the first record."""
+        start = (0.0, 0.0) if self._start in (None, self._now) else self._start
+        tokens, seconds = (now - then for now, then in zip(self._now, start, strict=True))
+        return tokens / seconds if seconds > 0 else 0.0

@@ -1,0 +1,75 @@
+"""What is said of a run before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from cem_jax.models.cost import ParameterCount
+from cem_jax.runs.config import RunConfig
+from cem_jax.runs.figures import FIGURES
+from cem_jax.runs.text import Text
+
+
+def plan(config: RunConfig, count: ParameterCount, text: Text, seconds: float, out: Path) -> str:
+    """The work ahead, the expected minutes first."""
+    training = config.training
+    tokens = training.steps * training.batch * training.length
+    available = text.rows["train"].predicted
+    held_out = text.rows["valid"].predicted + text.rows["test"].predicted
+    return (
+        f"about {max(1, round(seconds / 60))} minutes, as this machine is now\n"
+        f"{config.name}: {count.total:,} parameters ({count.without_embedding:,} without "
+        f"embeddings) on the corpus {text.corpus.name!r}, {text.tokenizer.vocab_size:,} pieces\n"
+        f"{training.steps:,} steps of {training.batch} x {training.length} tokens: "
+        f"{tokens / 1e6:.2f} M tokens, {tokens / available:.2f} epochs of {available / 1e6:.2f} M; "
+        f"then validation and test on {held_out:,} tokens\n"
+        f"run folder: {out}"
+    )
+
+
+def table(summaries: list[dict[str, Any]], title: str) -> Table:
+    """Summaries of runs side by side, for the eye."""
+    result = Table(title=title)
+    result.add_column("")
+    for summary in summaries:
+        result.add_column(str(summary["name"]), justify="right")
+    for label, key, form in ROWS:
+        if any(key in summary for summary in summaries):
+            result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
+    for name in dict.fromkeys(name for summary in summaries for name in _references(summary)):
+        cells = [_cell(_references(summary), name, ".4f") for summary in summaries]
+        result.add_row(f"  {name}", *cells)
+    return result
+
+
+ROWS = (
+    ("parameters", "parameters", ",.0f"),
+    ("parameters without embeddings", "parameters_without_embeddings", ",.0f"),
+    ("training tokens", "train_tokens", ",.0f"),
+    ("tokens per second", "tokens_per_second", ",.0f"),
+    ("seconds in all", "seconds", ",.0f"),
+    # Where it is negative, a step of that layer may go uphill.
+    ("least eigenvalue of P, attention", "least_eigenvalue_attention", ".4f"),
+    ("least eigenvalue of P, mlp", "least_eigenvalue_mlp", ".4f"),
+    *(
+        (f"{split} {name.replace('_', ' ')}", f"{split}_{name}", f".{digits}f")
+        for split in ("valid", "test")
+        for name, digits in FIGURES.items()
+    ),
+)
+"""Label, key in ``summary.json`` and format of each row."""
+
+
+def _references(summary: dict[str, Any]) -> dict[str, float]:
+    return {
+        f"Kneser-Ney {order}, {vocabulary}": bits
+        for vocabulary, orders in summary.get("references", {}).items()
+        for order, bits in orders.items()
+    }
+
+
+def _cell(values: dict[str, Any], key: str, form: str) -> str:
+    return format(values[key], form) if key in values else "-"

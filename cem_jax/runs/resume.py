@@ -1,0 +1,65 @@
+"""Whether what is asked for is what a folder holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from cem_jax.runs.described import differences
+
+FREE = frozenset({"record_every", "evaluate_every", "save_every", "keep"})
+"""Fields of `TrainingConfig` that say what is written down and when, and not what is trained."""
+
+
+def identity(described: dict[str, Any]) -> dict[str, Any]:
+    """What a state of a run belongs to: model, training and text.
+
+    Args:
+        described: the content of ``config.json``.
+    """
+    config = described["config"]
+    training = {key: value for key, value in config["training"].items() if key not in FREE}
+    # Where a text or a user's energy lies may change, what it says may not.
+    model = _without_places(config["model"])
+    return {"model": model, "training": training, **described["hashes"]}
+
+
+def _without_places(described: Any) -> Any:
+    if isinstance(described, dict):
+        return {key: _without_places(value) for key, value in described.items() if key != "spec"}
+    if isinstance(described, list):
+        return [_without_places(item) for item in described]
+    return described
+
+
+def require_same(stored: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to go on with another run than the one that was begun.
+
+    Raises:
+        ValueError: model, training or text differ; each difference is named.
+    """
+    if lines := differences(identity(stored), identity(asked)):
+        shown = "; ".join(lines[:8]) + ("; ..." if len(lines) > 8 else "")
+        raise ValueError(
+            f"resume: got options that are not those of the run in this folder ({shown}), expected "
+            f"the same; give --out and --resume alone to go on with the run as it is, or choose "
+            f"another folder."
+        )
+
+
+def warn_of_another_machine(
+    stored: dict[str, Any], asked: dict[str, Any], console: Console
+) -> None:
+    """Say so where the run was begun with other versions or on another machine."""
+    lines = [
+        line for key in ("versions", "machine") for line in differences(stored[key], asked[key])
+    ]
+    if lines:
+        console.print(
+            f"The run was begun elsewhere ({'; '.join(lines)}): its last bits may differ from "
+            f"those of an uninterrupted run.",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,158 @@
+"""A run that was stopped, killed or damaged ends as the one that was not."""
+
+import gc
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+import small_run
+
+from cem_jax.cli.main import main
+from cem_jax.runs import fit
+from cem_jax.runs.loading import load
+from cem_jax.runs.stopping import StopSignals
+
+
+@pytest.fixture(autouse=True)
+def short_samples(monkeypatch):
+    monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 5)
+
+
+def assert_ended_equal(trained, path):
+    one, other = load(trained.path), load(path)
+    assert one.step == other.step == 6
+    for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    assert metrics(trained.path) == metrics(path)
+    assert (trained.path / "samples.txt").read_bytes() == (path / "samples.txt").read_bytes()
+    summary = json.loads((path / "summary.json").read_text())
+    for name in ("test_loss", "valid_loss", "train_tokens", "sample"):
+        assert summary[name] == trained.summary[name]
+
+
+def metrics(path):
+    lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+class AskedAfter(StopSignals):
+    """As if a signal came in step ``step``."""
+
+    step = 5
+
+    def __init__(self, tell):
+        super().__init__(tell)
+        self.left = self.step
+
+    def __call__(self):
+        self.left -= 1
+        return self.left == 0
+
+
+@pytest.fixture
+def stopped(own_text, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "StopSignals", AskedAfter)
+        assert main(small_run.arguments(own_text, out)) == 130
+    assert "stopped after step 5, which is saved" in capsys.readouterr().err
+    return out
+
+
+def test_a_run_that_is_stopped_saves_and_goes_on_bit_equal(trained, stopped, capsys):
+    assert [record["step"] for record in metrics(stopped)] == [1, 2, 3, 4, 4, 5]
+    assert not (stopped / "summary.json").exists()
+    assert main(["train", "--resume", "--out", str(stopped)]) == 0
+    assert "going on from the state of step 5" in capsys.readouterr().out
+    assert_ended_equal(trained, stopped)
+
+
+def largest(folder):
+    return max((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+
+
+def truncate(state):
+    file = largest(state)
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def flip(state):
+    file = largest(state)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+
+
+def empty(state):
+    shutil.rmtree(state)
+    state.mkdir()
+
+
+# After a failed read Orbax drops a coroutine that it never awaited.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("damage", [truncate, flip, empty])
+def test_a_damaged_state_is_set_aside_loudly_and_the_one_before_it_taken(
+    damage, trained, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    (run / "summary.json").unlink()
+    damage(run / "checkpoints" / "6")
+    assert main(["train", "--resume", "--out", str(run)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the state of step 6 cannot be read" in printed
+    assert "going on from the state of step 4" in printed
+    assert (run / "checkpoints-damaged" / "6").is_dir()
+    assert_ended_equal(trained, run)
+    gc.collect()
+
+
+def test_a_run_that_was_killed_before_its_first_state_begins_again(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    for name in ("summary.json", "samples.txt"):
+        (run / name).unlink()
+    shutil.rmtree(run / "tokenizer")
+    # A write that was cut off leaves a temporary name only.
+    for state in (run / "checkpoints").iterdir():
+        shutil.rmtree(state)
+    (run / "checkpoints" / "4.orbax-checkpoint-tmp").mkdir()
+    assert main(["train", "--resume", "--out", str(run)]) == 0
+    assert "going on" not in capsys.readouterr().out
+    assert_ended_equal(trained, run)
+
+
+def test_the_same_line_begins_and_resumes(own_text, tmp_path, monkeypatch, trained):
+    """As a scheduler does, which starts what was preempted by the line it was given."""
+    line = [*small_run.arguments(own_text, tmp_path / "run"), "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "StopSignals", AskedAfter)
+        assert main(line) == 130
+    assert main(line) == 0
+    assert_ended_equal(trained, tmp_path / "run")
+
+
+def test_another_machine_is_told(stopped, capsys):
+    config = json.loads((stopped / "config.json").read_text())
+    config["versions"]["jaxlib"] = "0.0.1"
+    (stopped / "config.json").write_text(json.dumps(config))
+    assert main(["train", "--resume", "--out", str(stopped)]) == 0
+    printed = capsys.readouterr().out
+    assert "begun elsewhere (jaxlib: '0.0.1' there" in printed
+    assert "may differ" in printed
+
+
+def test_a_loss_that_is_not_finite_names_step_and_rows_and_keeps_the_state_before(
+    own_text, tmp_path, capsys
+):
+    out = tmp_path / "run"
+    # A rate that float32 cannot bear, from the second step on.
+    wild = ["--optimiser.adam-learning-rate", "1e30", "--save-every", "1", "--record-every", "1"]
+    assert main(small_run.arguments(own_text, out, *wild)) == 1
+    error = capsys.readouterr().err
+    assert "expected a finite number" in error
+    assert "The batch of that step is the rows " in error
+    saved = [path.name for path in (out / "checkpoints").iterdir()]
+    assert saved == ["1"]

@@ -1,0 +1,76 @@
+import pytest
+
+from cem_jax.runs.folder import RunFolder, next_folder, require_free
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path)
+
+
+def test_metrics_are_cut_back_to_the_state_and_what_was_torn_is_dropped(folder):
+    folder.append_metrics([{"step": step, "loss": 1.0} for step in (1, 2, 3, 4)])
+    folder.append_metrics([{"step": 2, "valid_loss": 1.5}])
+    with (folder.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 5, "lo')  # the process was killed here
+    assert [record["step"] for record in folder.metrics()] == [1, 2, 3, 4, 2]
+    folder.cut_back(2)
+    assert [record["step"] for record in folder.metrics()] == [1, 2, 2]
+    folder.append_metrics([{"step": 3, "loss": 2.0}])
+    assert [record["step"] for record in folder.metrics()] == [1, 2, 2, 3]
+
+
+def test_a_whole_line_without_its_end_is_torn_too(folder):
+    folder.append_metrics([{"step": 1, "loss": 1.0}])
+    with (folder.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "loss": 1.0}')
+    # The next record would be written behind it, on the same line.
+    assert [record["step"] for record in folder.metrics()] == [1]
+
+
+def test_samples_are_cut_back_whatever_they_say(folder):
+    for step, text in ((10, "one\n\n=== no heading"), (20, "two \udcff"), (30, "three")):
+        folder.append_sample(step, text)
+    folder.cut_back(20)
+    kept = (folder.path / "samples.txt").read_text("utf-8", "surrogateescape")
+    assert kept == "=== step 10\none\n\n=== no heading\n\n=== step 20\ntwo \udcff\n\n"
+    folder.cut_back(0)
+    assert (folder.path / "samples.txt").read_text() == ""
+
+
+def test_a_summary_is_of_an_end_and_goes_with_it(folder):
+    folder.write("summary.json", {"test_loss": 1.0})
+    assert folder.summary() == {"test_loss": 1.0}
+    folder.cut_back(5)
+    assert folder.summary() is None
+
+
+def test_a_damaged_file_says_so(folder):
+    (folder.path / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"got a damaged file .*config.json"):
+        folder.read("config.json")
+    with pytest.raises(ValueError, match=r"got no file .*summary.json"):
+        folder.read("summary.json")
+
+
+def test_a_folder_that_holds_a_run_is_free_for_its_resumption_alone(folder):
+    require_free(folder, resume=False)  # empty
+    require_free(RunFolder(folder.path / "new"), resume=True)
+    folder.write("config.json", {})
+    require_free(folder, resume=True)
+    with pytest.raises(ValueError, match="which holds a run"):
+        require_free(folder, resume=False)
+    with pytest.raises(ValueError, match="which is a file"):
+        require_free(RunFolder(folder.path / "config.json"), resume=True)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(folder):
+    (folder.path / "file").write_text("")
+    with pytest.raises(ValueError, match="which cannot be made"):
+        RunFolder(folder.path / "file" / "run").create()
+
+
+def test_the_default_folder_is_the_next_free_one(tmp_path):
+    assert next_folder(tmp_path, "cem").name == "cem-001"
+    (tmp_path / "cem-001").mkdir()
+    assert next_folder(tmp_path, "cem").name == "cem-002"

@@ -1,0 +1,24 @@
+import os
+import signal
+
+import pytest
+
+from cem_jax.runs.stopping import StopSignals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_and_the_handlers_come_back(number):
+    before, told = signal.getsignal(number), []
+    with StopSignals(told.append) as stop:
+        assert not stop()
+        os.kill(os.getpid(), number)
+        assert stop()
+        assert told[0].startswith(signal.Signals(number).name)
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    with pytest.raises(KeyboardInterrupt), StopSignals(lambda text: None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # asked already
+        os.kill(os.getpid(), signal.SIGINT)
