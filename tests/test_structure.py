@@ -96,7 +96,6 @@ def test_import_needs_and_loads_none_of_the_heavy_packages():
         "transformers",
         "sentencepiece",
         "safetensors",
-        "zstandard",
     )
     program = f"import sys, cem_jax; print([m for m in {heavy!r} if m in sys.modules])"
     # Own search path first: the package under test, installed or not.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cem_jax.cli.quiet import quiet
+from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.models import Family
 from cem_jax.runs.config import RunConfig
@@ -19,7 +20,8 @@ usage: cem compare A B ... [OPTIONS]
 
 Each of A, B, ... is the folder of a run that has ended, or a family to train first: llama,
 cem-attention, cem-mlp, cem. The families share all options, which are those of cem train, and see
-the text in the same order.
+the text in the same order. An option that one of them lacks, such as --inner-steps for llama, is an
+error: train those runs one by one, and compare their folders.
 
     cem compare llama cem --steps 300
     cem compare runs/llama-001 runs/cem-001
@@ -48,6 +50,8 @@ def main(arguments: list[str]) -> int:
     names, rest = _split(arguments)
     configs, where = _configs(names, rest)
     out = next_folder(Path("runs"), "compare") if where.out is None else where.out
+    if RunFolder(out).holds_a_run():
+        raise ValueError(f"out: got {out}, which holds a run, expected another folder.")
     folders = [RunFolder(out / name if name in configs else Path(name)) for name in names]
     for name, folder in zip(names, folders, strict=True):
         if name in configs:
@@ -55,16 +59,17 @@ def main(arguments: list[str]) -> int:
         else:
             _require_ended(folder)
     quiet()
-    # Imported here: what is above answers mistakes at once.
-    from rich.console import Console
-
-    from cem_jax.runs.comparing import side_by_side
-    from cem_jax.runs.session import run
-
-    console = Console()
     for name, folder in zip(names, folders, strict=True):
         if name in configs:
-            run(configs[name], folder.path, console, resume=where.resume)
+            config, again = configs[name], where.resume
+            if status := train_and_report("cem compare", config, folder.path, resume=again):
+                print(f"cem compare: {name} has not ended; the same line with --resume goes on")
+                return status
+    # Imported here: what is above answers mistakes at once.
+    from cem_jax.runs.comparing import side_by_side
+    from cem_jax.runs.progress import RunConsole
+
+    console = RunConsole()
     table, picture = side_by_side(folders, out)
     console.print(table)
     console.print(f"The picture is {picture}.", markup=False, highlight=False, soft_wrap=True)
@@ -79,7 +84,10 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], Any]:
     """The families that are to be trained, and where."""
-    configs, where = {}, None
+    configs: dict[str, RunConfig] = {}
+    where: Any = None
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"runs: got {twice[0]} twice, expected each once; drop one.")
     families = [name for name in names if not Path(name).is_dir()]
     for name in families or ["cem"]:
         _require_family(name)

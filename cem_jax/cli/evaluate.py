@@ -46,13 +46,12 @@ def main(arguments: list[str]) -> int:
     options = tyro.cli(Options, args=arguments, prog="cem evaluate")
     quiet()
     # Imported here: what is above answers mistakes at once.
-    from rich.console import Console
-
     from cem_jax.runs.evaluating import evaluate
     from cem_jax.runs.folder import RunFolder
+    from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.report import table
 
-    console = Console()
+    console = RunConsole()
     figures = evaluate(
         options.run,
         console,

@@ -62,19 +62,18 @@ def main(arguments: list[str]) -> int:
     for name in ("tokens", "samples"):
         if getattr(options, name) < 1:
             raise ValueError(f"{name}: got {getattr(options, name)}, expected at least 1.")
-    samplings = [
-        Sampling(options.temperature, options.top_k, options.top_p, options.seed + number)
-        for number in range(options.samples)
-    ]
+    sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     quiet()
     # Imported here: what is above answers mistakes at once.
-    from cem_jax.runs.generating import continuations
     from cem_jax.runs.loading import load
+    from cem_jax.runs.sampling import Sampler
 
     run = load(options.run, which=options.state, inner_steps=options.inner_steps)
-    texts = continuations(run, options.prompt, samplings, tokens=options.tokens)
-    for number, text in enumerate(texts):
+    length = run.config.training.length
+    sampler = Sampler(run.graph, run.require_tokenizer(), length, sampling)
+    for seed in range(options.seed, options.seed + options.samples):
+        text = sampler(run.params, options.prompt, tokens=options.tokens, seed=seed)
         if options.samples > 1:
-            print(f"=== seed {options.seed + number}")
+            print(f"=== seed {seed}")
         print(text, flush=True)
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
 from cem_jax.cli.quiet import quiet
+from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import CONFIG, RunFolder, next_folder, require_free
@@ -19,7 +19,7 @@ repeated and compared: `cem train --model llama` trains the baseline of the same
 steps, and `cem compare llama cem` both. At the end stand the figures on text that was held out,
 beside those of n-gram models.
 
-A run that is interrupted (Ctrl-C, SIGTERM, power cut) goes on with `cem train --resume --out RUN`,
+A run that is interrupted (Ctrl-C, SIGTERM, kill -9) goes on with `cem train --resume --out RUN`,
 and ends as if nothing had happened.
 
 Every field of the model and of the training is an option: --model.layers 6,
@@ -47,27 +47,7 @@ def main(arguments: list[str]) -> int:
     config, out, resume = _read(arguments)
     require_free(RunFolder(out), resume=resume)
     quiet()
-    # Imported here: what is above answers mistakes at once.
-    from rich.console import Console
-
-    from cem_jax.runs.session import run
-    from cem_jax.training import NonFiniteError, StoppedError
-
-    go_on = f"go on with: cem train --resume --out {out}"
-    try:
-        run(config, out, Console(), resume=resume)
-    except NonFiniteError as error:
-        print(f"cem train: {error}", file=sys.stderr)
-        return 1
-    except StoppedError as error:
-        print(f"cem train: {error}, which is saved; {go_on}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"cem train: {error}; what was saved before is whole: {go_on}", file=sys.stderr)
-        return 1
-    return 0
+    return train_and_report("cem train", config, out, resume=resume)
 
 
 def _read(arguments: list[str]) -> tuple[RunConfig, Path, bool]:

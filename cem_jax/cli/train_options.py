@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cem_jax.cli.overrides import apply, options_of
-from cem_jax.data import check_spec
+from cem_jax.data import CORPORA, check_spec
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
 from cem_jax.runs.config import DataConfig, RunConfig
+from cem_jax.runs.described import rebuild
+from cem_jax.runs.folder import CONFIG, RunFolder
+from cem_jax.runs.loading import with_inner_steps
 from cem_jax.runs.user_energy import load_energy
 from cem_jax.training import AdamWConfig, MuonConfig, TrainingConfig
 
@@ -62,8 +66,9 @@ class Choice:
     text), or the path of a sentencepiece model."""
 
     start: Path | None = None
-    """The folder of a run, trained or imported, whose parameters this one starts from; model and
-    tokenizer must be the same."""
+    """The folder of a run, trained or imported, whose parameters this one starts from. It brings
+    its model and its tokenizer; --model.* may change how the parameters are used, such as the
+    number of inner steps."""
 
 
 def parse(
@@ -103,7 +108,7 @@ def parse(
         name=name_of(options),
         model=apply(model, options.architecture),
         training=apply(training, given),
-        data=DataConfig(options.data, options.tokenizer),
+        data=_data_of(options),
         start=None if options.start is None else str(options.start.resolve()),
     )
     return config, options
@@ -129,6 +134,8 @@ def training_default(choice: Choice) -> TrainingConfig:
 
 def model_default(choice: Choice) -> TransformerConfig:
     """What a run trains unless its fields are given."""
+    if choice.start is not None:
+        return _model_of(choice)
     if choice.inner_steps is not None and choice.inner_steps < 1:
         raise ValueError(f"inner_steps: got {choice.inner_steps}, expected at least 1.")
     if choice.inner_steps is not None and choice.model == "llama" and choice.attention is None:
@@ -147,7 +154,32 @@ def model_default(choice: Choice) -> TransformerConfig:
     return dataclasses.replace(model, attention=CEMConfig(energy, shipped.descent))
 
 
+def _model_of(choice: Choice) -> TransformerConfig:
+    """The model of the run that is started from."""
+    assert choice.start is not None
+    model: TransformerConfig = rebuild(RunFolder(choice.start).read(CONFIG)["config"]).model
+    steps = choice.inner_steps
+    return model if steps is None else with_inner_steps(model, steps)
+
+
+def _data_of(choice: Any) -> DataConfig:
+    """The text, by whole paths: a run is read again from anywhere."""
+    tokenizer = choice.tokenizer
+    if choice.start is not None and tokenizer == DataConfig.tokenizer:
+        own = RunFolder(choice.start).tokenizer
+        tokenizer = str(own) if own.is_dir() else tokenizer
+    return DataConfig(*(_whole(name) for name in (choice.data, tokenizer)))
+
+
+def _whole(name: str) -> str:
+    """The whole path of what is one."""
+    path = os.path.expanduser(name)
+    return os.path.abspath(path) if name not in CORPORA and os.path.exists(path) else name
+
+
 def name_of(choice: Choice) -> str:
     """What the run is called in tables and folders."""
+    if choice.start is not None:
+        return str(RunFolder(choice.start).read(CONFIG)["config"]["name"])
     own = "" if choice.attention is None else "-" + choice.attention.rpartition(":")[2]
     return choice.model + own

@@ -47,11 +47,18 @@ class Sampling:
 NextToken = Callable[..., Int[Array, ""]]
 
 
-def make_next_token(graph: nnx.GraphDef[Any], sampling: Sampling) -> NextToken:
+def make_next_token(
+    graph: nnx.GraphDef[Any], sampling: Sampling, *, vocab_size: int | None = None
+) -> NextToken:
     """The jitted map (params, window ``[L]``, used, key) -> token ``[]``.
 
     ``used`` pieces of the window count, from the left; the rest is padding. The window's shape is
     fixed, so that a text of any length compiles once.
+
+    Args:
+        graph: of the model.
+        sampling: how the token is drawn; the seed is the key's.
+        vocab_size: tokens from here on are never drawn; by default all may be.
     """
 
     def next_token(
@@ -62,7 +69,7 @@ def make_next_token(graph: nnx.GraphDef[Any], sampling: Sampling) -> NextToken:
         sites = Sites(position[None], (position < used).astype(jnp.int32)[None])
         hidden = model.hidden(window[None], sites)
         last = jax.lax.dynamic_slice_in_dim(hidden, used - 1, 1, axis=1)
-        logits = model.logits(last)[0, 0].astype(jnp.float32)
+        logits = model.logits(last)[0, 0].astype(jnp.float32)[:vocab_size]
         return _draw(logits, sampling, key)
 
     return jax.jit(next_token)

@@ -25,17 +25,20 @@ OVERHEAD = 30.0
 """Seconds for tokenizer, compilation, references and picture."""
 
 
-def expected_seconds(model: TransformerConfig, training: TrainingConfig, held_out: int) -> float:
+def expected_seconds(
+    model: TransformerConfig, training: TrainingConfig, held_out: int, *, done: int = 0
+) -> float:
     """An estimate from the model's FLOPs and the machine's speed on a matrix product, now.
 
     Args:
         model: what is trained.
         training: how long.
         held_out: tokens that are evaluated at the end.
+        done: steps that are behind it already.
     """
     shape = {"batch": training.batch, "length": training.length}
     forward = count_forward_flops(model, **shape) / (training.batch * training.length)
-    tokens = training.steps * training.batch * training.length
+    tokens = (training.steps - done) * training.batch * training.length
     work = forward * (TRAINING * tokens + held_out)
     return OVERHEAD + work / (EFFICIENCY * _flops_per_second())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from cem_jax.models.cost import count_parameters
 from cem_jax.runs.figures import eigenvalues, split_figures
 from cem_jax.runs.loading import LoadedRun, Which, load
 from cem_jax.runs.text import Text
+
+HELD_OUT = ("valid", "test")
 
 
 def evaluate(
@@ -35,7 +38,7 @@ def evaluate(
     Raises:
         ValueError: no such run or state, or the run's text is not what it was.
     """
-    run = load(path, which=which, inner_steps=inner_steps)
+    run = load(path, which=which, inner_steps=inner_steps, warn=_teller(console))
     with console.status("reading the text"):
         text = _text(run, data)
     count = count_parameters(run.config.model)
@@ -51,10 +54,14 @@ def evaluate(
     }
 
 
+def _teller(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _text(run: LoadedRun, data: str | None) -> Text:
     own = run.config.data
     source = own if data is None else dataclasses.replace(own, source=data)
-    text = Text.prepare(source, run.config.training.length, run.require_tokenizer())
+    text = Text.prepare(source, run.config.training.length, run.require_tokenizer(), HELD_OUT)
     if data is None and text.hashes() != run.hashes:
         raise ValueError(
             f"data: got a text {own.source!r} that is not the one the run was trained on (another "

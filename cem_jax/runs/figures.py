@@ -55,7 +55,7 @@ def speed(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     """Tokens and their rate, from the records of ``metrics.jsonl``.
 
     The rate is the median over the times that metrics were fetched, which leaves compilation and
-    other pauses out.
+    other pauses out where there are several.
     """
     groups: dict[float, float] = {}
     for record in metrics:

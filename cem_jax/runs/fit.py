@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,15 +12,15 @@ from rich.console import Console
 
 from cem_jax.data import Batch, Pipeline
 from cem_jax.evaluation.perplexity import RowNats, make_row_nats
+from cem_jax.inference import Sampling
 from cem_jax.models import Transformer, parameter_axes
 from cem_jax.runs.config import RunConfig
-from cem_jax.runs.described import describe, differences
 from cem_jax.runs.figures import glance
 from cem_jax.runs.folder import RunFolder
-from cem_jax.runs.loading import load
 from cem_jax.runs.progress import LiveLine
 from cem_jax.runs.resume import identity
 from cem_jax.runs.sampling import Sampler
+from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import StopSignals
 from cem_jax.runs.text import Text
 from cem_jax.sharding import data_mesh, replicated, rows
@@ -29,14 +28,12 @@ from cem_jax.training import (
     Checkpoints,
     Hooks,
     NonFiniteError,
-    State,
-    initial_state,
+    fresh_state,
     make_optimiser,
     make_step,
     train,
 )
 from cem_jax.training.loop import Record
-from cem_jax.training.state import abstract
 
 
 class Trained(NamedTuple):
@@ -79,22 +76,23 @@ def fit(
     """
     training, mesh = config.training, data_mesh()
     optimiser = make_optimiser(training.optimiser, training.steps, parameter_axes(config.model))
-    graph, state = initial_state(
+    fresh = fresh_state(
         lambda rngs: Transformer(config.model, rngs=rngs),
         optimiser,
         seed=training.seed,
         sharding=replicated(mesh),
     )
     pipeline = Pipeline(text.rows["train"], batch=training.batch, seed=training.seed)
-    row_nats, sampler = make_row_nats(graph), Sampler(graph, text.tokenizer, training)
+    row_nats, graph = make_row_nats(fresh.graph), fresh.graph
+    sampler = Sampler(graph, text.tokenizer, training.length, Sampling(seed=training.seed))
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
     with checkpoints, line, StopSignals(line.say) as stop:
-        restored = checkpoints.restore_newest(abstract(state), line.say)
-        if restored is not None:
+        restored = checkpoints.restore_newest(fresh.abstract, line.say)
+        if restored is None:
+            state = started(fresh.create(), require_start(config, text))
+        else:
             state = restored[0]
-        elif config.start is not None:
-            state = {**state, "params": _params_of(Path(config.start), config, text, state)}
         seconds = _begin(folder, int(state["step"]), line)
         hooks = dataclasses.replace(
             _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
@@ -103,6 +101,7 @@ def fit(
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:
+            _set_suspect_aside(checkpoints, error.step - 1, line)
             where = ", ".join(map(str, pipeline.rows_of(error.step - 1)))
             message = f"{error} The batch of that step is the rows {where} of the training text."
             raise NonFiniteError(message, error.step) from error
@@ -113,26 +112,22 @@ def _begin(folder: RunFolder, step: int, line: LiveLine) -> float:
     """Cut the folder's files back to the step of the state; the seconds of training so far."""
     folder.cut_back(step)
     steps = [record for record in folder.metrics() if "loss" in record]
+    seconds = float(steps[-1]["seconds"]) if steps else 0.0
     if step:
         line.say(f"going on from the state of step {step:,}")
-        line.start_at(step)
-    return float(steps[-1]["seconds"]) if steps else 0.0
+        line.start_at(step, seconds)
+    return seconds
 
 
-def _params_of(path: Path, config: RunConfig, text: Text, state: State) -> dict[str, Any]:
-    """The parameters of another run, where those of the fresh state live."""
-    run = load(path)
-    if lines := differences(describe(run.config.model), describe(config.model)):
-        raise ValueError(
-            f"start: got a run of another model ({'; '.join(lines[:8])}), expected the same; give "
-            f"the options that it has."
-        )
-    if run.hashes["tokenizer"] not in (None, text.hashes()["tokenizer"]):
-        raise ValueError(
-            f"start: got a run of another tokenizer, expected the same; give "
-            f"--tokenizer {run.folder.tokenizer}."
-        )
-    return jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), run.params, state["params"])
+def _set_suspect_aside(checkpoints: Checkpoints, step: int, line: LiveLine) -> None:
+    """The state that a loss which is not finite was of, where it was saved and not evaluated.
+
+    States before it are known to be good: the loss that follows each was finite.
+    """
+    checkpoints.wait()
+    if checkpoints.latest() == step and not checkpoints.evaluated(step):
+        where = checkpoints.set_aside(step)
+        line.say(f"the state of step {step} may be the cause: it was moved to {where}")
 
 
 def _placed(pipeline: Pipeline, sharding: Any) -> Callable[[int], Batch]:

@@ -49,9 +49,7 @@ class RunFolder:
 
     def write(self, name: str, content: dict[str, Any]) -> None:
         """A JSON file, whole or not at all."""
-        draft = self.path / f"{name}.part"
-        draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        draft.replace(self.path / name)
+        self._replace(name, json.dumps(content, indent=2) + "\n")
 
     def read(self, name: str) -> dict[str, Any]:
         """A JSON file.
@@ -95,7 +93,11 @@ class RunFolder:
         self._append(METRICS, "".join(json.dumps(record) + "\n" for record in records))
 
     def append_sample(self, step: int, text: str) -> None:
-        """A sample and the step it was drawn at."""
+        """A sample and the step it was drawn at.
+
+        Its ends are stripped, and what looks like a heading is indented: the file is cut there.
+        """
+        text = text.strip().replace(HEADING, f" {HEADING}")
         self._append(SAMPLES, f"{HEADING}{step}\n{text}\n\n")
 
     def cut_back(self, step: int) -> None:
@@ -138,7 +140,8 @@ def require_free(folder: RunFolder, *, resume: bool) -> None:
             f"out: got {path}, which holds a run, expected a new folder; add --resume to go on "
             f"with it, or choose another name."
         )
-    if any(path.iterdir()):
+    # What a process that was killed had begun to write is no content.
+    if any(not file.name.endswith((".part", ".lock")) for file in path.iterdir()):
         raise ValueError(
             f"out: got {path}, which is not empty and holds no run, expected a new folder; choose "
             f"another name."

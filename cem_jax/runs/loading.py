@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from cem_jax.runs.described import rebuild
 from cem_jax.runs.folder import CONFIG, RunFolder
 from cem_jax.runs.resume import identity
 from cem_jax.sharding import data_mesh, replicated
-from cem_jax.training import Checkpoints
+from cem_jax.training import Checkpoints, State
 
 Which = Literal["latest", "best"]
 
@@ -58,13 +59,20 @@ class LoadedRun:
         return self.tokenizer
 
 
-def load(path: Path, *, which: Which = "latest", inner_steps: int | None = None) -> LoadedRun:
+def load(
+    path: Path,
+    *,
+    which: Which = "latest",
+    inner_steps: int | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> LoadedRun:
     """Read a run.
 
     Args:
         path: its folder.
         which: the newest state, or the best on validation.
         inner_steps: T of all CEM layers, where it is to differ from the run's own.
+        warn: is told where the newest state cannot be read and an older one is taken.
 
     Raises:
         ValueError: it is no run, has no state, or cannot have so many inner steps.
@@ -79,17 +87,7 @@ def load(path: Path, *, which: Which = "latest", inner_steps: int | None = None)
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         nnx.to_pure_dict(abstract),
     )
-    empty = ValueError(
-        f"run: got {path} without a saved state, expected one that has trained; go on with "
-        f"cem train --resume --out {path}."
-    )
-    if not folder.checkpoints.is_dir():
-        raise empty
-    with Checkpoints(folder.checkpoints, identity(stored), read_only=True) as checkpoints:
-        step = checkpoints.latest() if which == "latest" else checkpoints.best()
-        if step is None:
-            raise empty
-        state, _ = checkpoints.restore({"params": shapes}, step)
+    state, step = _state(folder, identity(stored), {"params": shapes}, which, warn)
     return LoadedRun(
         folder=folder,
         config=dataclasses.replace(config, model=model),
@@ -98,6 +96,34 @@ def load(path: Path, *, which: Which = "latest", inner_steps: int | None = None)
         graph=graph,
         params=state["params"],
         step=step,
+    )
+
+
+def _state(
+    folder: RunFolder,
+    belongs: dict[str, Any],
+    abstract: State,
+    which: Which,
+    warn: Callable[[str], None],
+) -> tuple[State, int]:
+    """A state of the run, and its step."""
+    if not folder.checkpoints.is_dir():
+        raise _nothing(folder, "a saved state")
+    with Checkpoints(folder.checkpoints, belongs, read_only=True) as checkpoints:
+        if which == "best":
+            if (best := checkpoints.best()) is None:
+                raise _nothing(folder, "a state with a validation loss")
+            return checkpoints.restore(abstract, best)[0], best
+        restored = checkpoints.restore_newest(abstract, warn)
+        if restored is None:
+            raise _nothing(folder, "a saved state")
+        return restored[0], restored[2]
+
+
+def _nothing(folder: RunFolder, what: str) -> ValueError:
+    return ValueError(
+        f"run: got {folder.path} without {what}, expected one that has it; train it for longer, or "
+        f"choose another."
     )
 
 
@@ -113,8 +139,7 @@ def with_inner_steps(model: TransformerConfig, steps: int) -> TransformerConfig:
     layers = {name: layer for name, layer in layers.items() if isinstance(layer, CEMConfig)}
     if not layers:
         raise ValueError(
-            f"inner_steps: got {steps} for a model without CEM layers, expected none; leave it "
-            f"out."
+            f"inner_steps: got {steps} for a model without CEM layers, expected none; leave it out."
         )
     for name, layer in layers.items():
         descent = layer.descent
@@ -124,7 +149,5 @@ def with_inner_steps(model: TransformerConfig, steps: int) -> TransformerConfig:
                 f"its {descent.steps} steps, expected {descent.steps}; train with one step size "
                 f"per layer to change T later."
             )
-        layers[name] = dataclasses.replace(
-            layer, descent=dataclasses.replace(descent, steps=steps)
-        )
+        layers[name] = dataclasses.replace(layer, descent=dataclasses.replace(descent, steps=steps))
     return dataclasses.replace(model, **layers)

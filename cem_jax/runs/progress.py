@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import sys
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class RunConsole(Console):
+    """A console whose reader may go (`| head`): the run goes on for its folder, in silence."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more; rich would end the program."""
+        self.quiet = True
+        # What is still in the buffer goes nowhere, also at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class LiveLine:
@@ -39,15 +50,14 @@ class LiveLine:
         rate = self.meter.tokens_per_second
         self._progress.update(self._task, completed=last["step"], loss=last["loss"], rate=rate)
 
-    def start_at(self, step: int) -> None:
-        """Begin after a step that was done before."""
+    def start_at(self, step: int, seconds: float) -> None:
+        """Begin after steps that were done before, in so many seconds."""
+        self.meter = Meter(seconds)
         self._progress.update(self._task, completed=step)
 
     def say(self, text: str) -> None:
         """A line of its own, above the live one."""
-        # Who reads the output may have gone (`| head`): the run goes on for its folder.
-        with contextlib.suppress(BrokenPipeError):
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> LiveLine:
         self._progress.start()
@@ -63,12 +73,17 @@ class LiveLine:
 
 
 class Meter:
-    """Tokens per second of training, compilation left out where there is more than one record."""
+    """Tokens per second of training, compilation left out where there is more than one record.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: on the clock of the records when it begins.
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
         self.tokens = 0.0
+        self._begin = (0.0, seconds)
         self._start: tuple[float, float] | None = None
-        self._now = (0.0, 0.0)
+        self._now = self._begin
 
     def record(self, records: list[dict[str, Any]]) -> None:
         """Count the tokens of these steps."""
@@ -80,6 +95,6 @@ class Meter:
     @property
     def tokens_per_second(self) -> float:
         """The rate so far; 0 before the first record."""
-        start = (0.0, 0.0) if self._start in (None, self._now) else self._start
+        start = self._begin if self._start in (None, self._now) else self._start
         tokens, seconds = (now - then for now, then in zip(self._now, start, strict=True))
         return tokens / seconds if seconds > 0 else 0.0

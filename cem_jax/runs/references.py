@@ -11,7 +11,7 @@ from cem_jax.runs.text import Text
 PIECES = 8192
 """The vocabulary of the stronger references: n-grams gain from longer pieces."""
 
-MOST = 100_000_000
+MOST = 20_000_000
 """Pieces of training text up to which n-grams are counted, in memory."""
 
 
@@ -32,7 +32,7 @@ def references(text: Text) -> dict[str, dict[str, float]]:
         return {}
     own = {split: text.documents[split] for split in ("train", "test")}
     result = {_name(text.tokenizer): _orders(own, text.tokenizer.vocab_size, text)}
-    if text.tokenizer.vocab_size < PIECES and (larger := _larger(text)) is not None:
+    if text.tokenizer.vocab_size != PIECES and (larger := _larger(text)) is not None:
         pieces = {
             split: [larger.document(each) for each in getattr(text.corpus, split)] for split in own
         }

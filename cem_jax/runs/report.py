@@ -19,8 +19,9 @@ def plan(config: RunConfig, count: ParameterCount, text: Text, seconds: float, o
     tokens = training.steps * training.batch * training.length
     available = text.rows["train"].predicted
     held_out = text.rows["valid"].predicted + text.rows["test"].predicted
+    minutes = max(1, round(seconds / 60))
     return (
-        f"about {max(1, round(seconds / 60))} minutes, as this machine is now\n"
+        f"about {minutes} minute{'s' if minutes > 1 else ''}, as this machine is now\n"
         f"{config.name}: {count.total:,} parameters ({count.without_embedding:,} without "
         f"embeddings) on the corpus {text.corpus.name!r}, {text.tokenizer.vocab_size:,} pieces\n"
         f"{training.steps:,} steps of {training.batch} x {training.length} tokens: "
@@ -48,6 +49,7 @@ def table(summaries: list[dict[str, Any]], title: str) -> Table:
 ROWS = (
     ("parameters", "parameters", ",.0f"),
     ("parameters without embeddings", "parameters_without_embeddings", ",.0f"),
+    ("forward FLOPs per token", "forward_flops_per_token", ",.0f"),
     ("training tokens", "train_tokens", ",.0f"),
     ("tokens per second", "tokens_per_second", ",.0f"),
     ("seconds in all", "seconds", ",.0f"),

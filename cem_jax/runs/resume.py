@@ -18,11 +18,15 @@ def identity(described: dict[str, Any]) -> dict[str, Any]:
     Args:
         described: the content of ``config.json``.
     """
+    return {**_config(described), **described["hashes"]}
+
+
+def _config(described: dict[str, Any]) -> dict[str, Any]:
     config = described["config"]
     training = {key: value for key, value in config["training"].items() if key not in FREE}
     # Where a text or a user's energy lies may change, what it says may not.
     model = _without_places(config["model"])
-    return {"model": model, "training": training, **described["hashes"]}
+    return {"model": model, "training": training, "start": config["start"]}
 
 
 def _without_places(described: Any) -> Any:
@@ -34,12 +38,25 @@ def _without_places(described: Any) -> Any:
 
 
 def require_same(stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Refuse to go on with another run than the one that was begun.
+    """Refuse to go on with another run than the one that was begun, before its text is read.
 
     Raises:
-        ValueError: model, training or text differ; each difference is named.
+        ValueError: model or training differ; each difference is named.
     """
-    if lines := differences(identity(stored), identity(asked)):
+    _require_none(differences(_config(stored), _config(asked)))
+
+
+def require_same_text(stored: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to go on with another text or tokenizer.
+
+    Raises:
+        ValueError: a hash differs.
+    """
+    _require_none(differences(stored["hashes"], asked["hashes"]))
+
+
+def _require_none(lines: list[str]) -> None:
+    if lines:
         shown = "; ".join(lines[:8]) + ("; ..." if len(lines) > 8 else "")
         raise ValueError(
             f"resume: got options that are not those of the run in this folder ({shown}), expected "

@@ -1,45 +1,69 @@
-"""A sample of a model in training."""
+"""Text from a model: prompt in, continuation out."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from flax import nnx
 
 from cem_jax.data import Tokenizer, printable
 from cem_jax.inference import Sampling, generate, make_next_token
-from cem_jax.training import TrainingConfig
 
 SAMPLE = 120
-"""Tokens of a sample."""
+"""Tokens of a sample on the way."""
 
 
 class Sampler:
-    """Draws the beginning of a document, always with the same seed; compiled once.
+    """Goes on with prompts; compiled once for all of them and for all seeds.
 
     Args:
         graph: of the model.
         tokenizer: of the run.
-        training: has the seed and the window.
+        window: how many tokens back the model sees.
+        sampling: how a token is drawn.
     """
 
     def __init__(
-        self, graph: nnx.GraphDef[Any], tokenizer: Tokenizer, training: TrainingConfig
+        self,
+        graph: nnx.GraphDef[Any],
+        tokenizer: Tokenizer,
+        window: int,
+        sampling: Sampling,
     ) -> None:
         self.tokenizer = tokenizer
-        self.window = training.length
-        self.sampling = Sampling(seed=training.seed)
-        self.next_token = make_next_token(graph, self.sampling)
+        self.window = window
+        self.sampling = sampling
+        # A model's vocabulary may be padded beyond its tokenizer's.
+        self.next_token = make_next_token(graph, sampling, vocab_size=tokenizer.vocab_size)
 
-    def __call__(self, params: dict[str, Any]) -> str:
-        """Text that can be printed."""
+    def __call__(
+        self,
+        params: dict[str, Any],
+        prompt: str = "",
+        *,
+        tokens: int | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """The prompt and what the model makes of it, as text that can be printed.
+
+        Args:
+            params: of the model.
+            prompt: the beginning of a document.
+            tokens: how many are drawn at most; by default `SAMPLE`.
+            seed: of the draws, where it is not that of the sampling.
+        """
+        sampling = self.sampling
+        if seed is not None:
+            sampling = dataclasses.replace(sampling, seed=seed)
+        beginning = [self.tokenizer.bos, *self.tokenizer.encode(prompt)]
         pieces = generate(
             self.next_token,
             params,
-            [self.tokenizer.bos],
-            count=SAMPLE,
+            beginning,
+            count=SAMPLE if tokens is None else tokens,
             window=self.window,
             end=self.tokenizer.eos,
-            sampling=self.sampling,
+            sampling=sampling,
         )
-        return printable(self.tokenizer.decode(pieces))
+        return printable(self.tokenizer.decode([*beginning, *pieces]))

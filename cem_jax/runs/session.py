@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from cem_jax.models.cost import count_parameters
+from cem_jax.data import load_tokenizer
+from cem_jax.models.cost import count_forward_flops, count_parameters
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import describe
 from cem_jax.runs.environment import environment
@@ -16,10 +17,12 @@ from cem_jax.runs.estimate import expected_seconds
 from cem_jax.runs.figures import eigenvalues, speed, split_figures
 from cem_jax.runs.fit import Trained, fit
 from cem_jax.runs.folder import CONFIG, SUMMARY, RunFolder, require_free
+from cem_jax.runs.lock import locked
 from cem_jax.runs.picture import Course, draw
 from cem_jax.runs.references import references
 from cem_jax.runs.report import plan, table
-from cem_jax.runs.resume import require_same, warn_of_another_machine
+from cem_jax.runs.resume import require_same, require_same_text, warn_of_another_machine
+from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_trainable
 
@@ -40,65 +43,95 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
         ValueError: something cannot work, before any work; or ``out`` holds another run.
         NonFiniteError: the training came to no finite end.
         StoppedError: a signal stopped it; its state is saved.
+        OSError: something could not be written; what was saved before is whole.
     """
     start, folder = time.perf_counter(), RunFolder(out)
     require_free(folder, resume=resume)
-    with console.status(f"reading {config.data.source} and its tokenizer"):
-        text = Text.prepare(config.data, config.training.length)
-    with console.status("trying the model"):
-        require_trainable(config.model, config.training)
-    folder.create()
-    described = {"config": describe(config), "hashes": text.hashes(), **environment()}
-    if folder.holds_a_run():
-        stored = folder.read(CONFIG)
+    described = {"config": describe(config), **environment()}
+    stored = folder.read(CONFIG) if folder.holds_a_run() else None
+    if stored is not None:
         require_same(stored, described)
-        warn_of_another_machine(stored, described, console)
-        if (summary := folder.summary()) is not None:
-            _show(summary, folder, console)
+        summary = folder.summary()
+        if summary is not None and described["config"]["data"] == stored["config"]["data"]:
+            show(summary, folder, console)
             return summary
+    with console.status(f"reading {config.data.source} and its tokenizer"):
+        text = _text(config, folder, stored)
+    described["hashes"] = text.hashes()
+    if stored is not None:
+        require_same_text(stored, described)
+        warn_of_another_machine(stored, described, console)
     else:
-        folder.write(CONFIG, described)
-    text.tokenizer.save(folder.tokenizer)
-    _announce(config, text, folder, console)
-    trained = fit(config, text, folder, described, console)
-    with console.status("evaluating on the whole validation and test text"):
-        summary = _finish(config, text, folder, trained)
-    summary["seconds"] = trained.seconds_before + time.perf_counter() - start
-    folder.write(SUMMARY, summary)
-    _show(summary, folder, console)
+        with console.status("trying the model"):
+            require_trainable(config.model, config.training)
+            require_start(config, text)
+        folder.create()
+    with locked(out):
+        if stored is None:
+            folder.write(CONFIG, described)
+        text.tokenizer.save(folder.tokenizer)
+        _announce(config, text, folder, console)
+        trained = fit(config, text, folder, described, console)
+        summary = _finish(config, text, folder, trained, console, start)
+    show(summary, folder, console)
     return summary
+
+
+def _text(config: RunConfig, folder: RunFolder, stored: dict[str, Any] | None) -> Text:
+    """The text, with the very tokenizer of a run that was begun, unless another is asked for."""
+    same = stored is not None and stored["config"]["data"]["tokenizer"] == config.data.tokenizer
+    own = load_tokenizer(folder.tokenizer) if same and folder.tokenizer.is_dir() else None
+    return Text.prepare(config.data, config.training.length, own)
 
 
 def _announce(config: RunConfig, text: Text, folder: RunFolder, console: Console) -> None:
     held_out = text.rows["valid"].predicted + text.rows["test"].predicted
+    done = max((record["step"] for record in folder.metrics()), default=0)
     with console.status("measuring this machine"):
-        seconds = expected_seconds(config.model, config.training, held_out)
+        seconds = expected_seconds(config.model, config.training, held_out, done=done)
     ahead = plan(config, count_parameters(config.model), text, seconds, folder.path)
     console.print(ahead, markup=False, highlight=False, soft_wrap=True)
 
 
-def _finish(config: RunConfig, text: Text, folder: RunFolder, trained: Trained) -> dict[str, Any]:
-    """All but the time, under the names of ``summary.json``; and the last sample and picture."""
-    params = trained.params
+def _finish(
+    config: RunConfig,
+    text: Text,
+    folder: RunFolder,
+    trained: Trained,
+    console: Console,
+    start: float,
+) -> dict[str, Any]:
+    """The summary, written before what only stands beside it, and again with it."""
     count, metrics = count_parameters(config.model), folder.metrics()
-    summary: dict[str, Any] = {
-        "name": config.name,
-        "parameters": count.total,
-        "parameters_without_embeddings": count.without_embedding,
-        **speed(metrics),
-        **split_figures(trained.row_nats, params, text),
-        **eigenvalues(trained.graph, params),
-        "references": references(text),
-    }
-    bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
+    length = config.training.length
+    flops = count_forward_flops(config.model, batch=1, length=length)
+    with console.status("evaluating on the whole validation and test text"):
+        summary: dict[str, Any] = {
+            "name": config.name,
+            "parameters": count.total,
+            "parameters_without_embeddings": count.without_embedding,
+            "forward_flops_per_token": flops / length,
+            **speed(metrics),
+            **split_figures(trained.row_nats, trained.params, text),
+            **eigenvalues(trained.graph, trained.params),
+            "references": {},
+            "sample": trained.sampler(trained.params),
+        }
+    summary["seconds"] = trained.seconds_before + time.perf_counter() - start
+    folder.write(SUMMARY, summary)
+    with console.status("counting n-grams for comparison"):
+        summary["references"] = references(text)
     own: dict[str, float] = next(iter(summary["references"].values()), {})
+    bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
     draw(folder.picture, {config.name: Course(metrics, bits)}, own)
-    return {**summary, "sample": trained.sampler(params)}
+    summary["seconds"] = trained.seconds_before + time.perf_counter() - start
+    folder.write(SUMMARY, summary)
+    return summary
 
 
-def _show(summary: dict[str, Any], folder: RunFolder, console: Console) -> None:
-    title = "Test: bits per byte is the figure that tokenizers do not change"
-    console.print(table([summary], title))
+def show(summary: dict[str, Any], folder: RunFolder, console: Console) -> None:
+    """The table of an ended run, its sample, and where it lies."""
+    console.print(table([summary], "Bits per byte compare across tokenizers; losses do not"))
     console.print(
         f"\nA sample:\n{summary['sample']}\n\nThe run is in {folder.path}: loss.png is its course.",
         markup=False,

@@ -13,17 +13,22 @@ class StopSignals:
     """While it is entered, the first signal only asks to stop; a second Ctrl-C stops at once.
 
     Args:
-        tell: is told of the first signal.
+        tell: is told of the first signal, when the loop asks: a handler may not print, since it
+            may have come in the middle of a print.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._asked = False
+        self._signal: signal.Signals | None = None
+        self._told = False
         self._before: dict[signal.Signals, object] = {}
 
     def __call__(self) -> bool:
         """Whether a signal came."""
-        return self._asked
+        if self._signal is not None and not self._told:
+            self._told = True
+            self._tell(f"{self._signal.name}: saving, then stopping (Ctrl-C again: at once)")
+        return self._signal is not None
 
     def __enter__(self) -> StopSignals:
         try:
@@ -43,8 +48,6 @@ class StopSignals:
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() returned
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        if self._asked and number == signal.SIGINT:
+        if self._signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._asked = True
-        name = signal.Signals(number).name
-        self._tell(f"{name}: saving after this step, then stopping (Ctrl-C again: at once)")
+        self._signal = signal.Signals(number)

@@ -21,8 +21,8 @@ class Text:
     Attributes:
         corpus: the documents.
         tokenizer: makes pieces of them.
-        documents: for each split the pieces of each document, BOS and EOS included.
-        rows: for each split the packed rows.
+        documents: for each of these splits the pieces of each document, BOS and EOS included.
+        rows: for each of these splits the packed rows.
     """
 
     corpus: Corpus
@@ -31,7 +31,13 @@ class Text:
     rows: dict[str, PackedRows]
 
     @classmethod
-    def prepare(cls, data: DataConfig, length: int, tokenizer: Tokenizer | None = None) -> Text:
+    def prepare(
+        cls,
+        data: DataConfig,
+        length: int,
+        tokenizer: Tokenizer | None = None,
+        splits: tuple[str, ...] = SPLITS,
+    ) -> Text:
         """Read the corpus, cut it into pieces and pack them.
 
         Args:
@@ -39,11 +45,12 @@ class Text:
             length: L, of a row.
             tokenizer: an existing one; by default it is made as ``data`` says, from the train
                 split alone.
+            splits: which are cut and packed.
         """
         corpus = load_corpus(data.source)
         if tokenizer is None:
             tokenizer = make_tokenizer(data.tokenizer, corpus.train)
-        documents = {split: _pieces(corpus, split, tokenizer) for split in SPLITS}
+        documents = {split: _pieces(corpus, split, tokenizer) for split in splits}
         rows = {split: pack(pieces, length) for split, pieces in documents.items()}
         return cls(corpus, tokenizer, documents, rows)
 

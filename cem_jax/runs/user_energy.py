@@ -28,12 +28,16 @@ class UserEnergy(EnergyOf):
     spec: str
 
 
-def load_energy(spec: str) -> UserEnergy:
+def load_energy(spec: str, *, source_hash: str | None = None) -> UserEnergy:
     """The energy of ``FILE.py:CLASS``; the file is run, as an import would.
 
+    Args:
+        spec: the file and the class in it.
+        source_hash: SHA-256 that the file must have, before it is run.
+
     Raises:
-        ValueError: the file is missing or fails, or the class is missing, is no `Energy`, or
-            cannot be made by ``CLASS(dim, rngs=rngs)``.
+        ValueError: the file is missing, is another or fails, or the class is missing, is no
+            `Energy`, or cannot be made by ``CLASS(dim, rngs=rngs)``.
     """
     file, colon, name = spec.rpartition(":")
     if not (colon and file and name.isidentifier()):
@@ -43,6 +47,11 @@ def load_energy(spec: str) -> UserEnergy:
         raise ValueError(f"attention: got no file {path}, expected a Python file with {name}.")
     source = path.read_bytes()
     digest = hashlib.sha256(source).hexdigest()
+    if source_hash not in (None, digest):
+        raise ValueError(
+            f"attention: got {spec}, whose file was changed since the run (SHA-256 {digest[:12]}, "
+            f"then {str(source_hash)[:12]}), expected the file of the run; restore it."
+        )
     factory = _class(_run(path, digest), name, path)
     _require_constructor(factory, spec)
     # The whole path: a run is read again from anywhere.

@@ -6,12 +6,13 @@ from cem_jax.training.decay import decayed
 from cem_jax.training.loop import Hooks, NonFiniteError, StoppedError, train
 from cem_jax.training.optimiser import make_optimiser
 from cem_jax.training.schedule import make_schedule
-from cem_jax.training.state import State, initial_state
+from cem_jax.training.state import Fresh, State, fresh_state, initial_state
 from cem_jax.training.step import make_step
 
 __all__ = [
     "AdamWConfig",
     "Checkpoints",
+    "Fresh",
     "Hooks",
     "MuonConfig",
     "NonFiniteError",
@@ -20,6 +21,7 @@ __all__ = [
     "StoppedError",
     "TrainingConfig",
     "decayed",
+    "fresh_state",
     "initial_state",
     "make_optimiser",
     "make_schedule",

@@ -17,7 +17,7 @@ class ScheduleConfig:
 
     Attributes:
         kind: ``"cosine"``, half a cosine after the warm-up; or ``"wsd"``, warm-up, stable, decay:
-            the peak is held and then falls in a line, so that one run can be cut at any length.
+            the peak is held and then falls in a line.
         warmup: the part of the steps in which the rate rises, in [0, 1).
         decay: the part of the steps in which ``"wsd"`` falls, in [0, 1].
         final: the rate after the last step as a part of the peak, in [0, 1].
@@ -72,10 +72,11 @@ class MuonConfig:
     """Muon for the matrices of the blocks, Adam for the rest; Jordan et al. (2024).
 
     Attributes:
-        learning_rate: Muon's peak, positive; an update has spectral norm about this.
+        learning_rate: Muon's peak, positive. An update of a matrix with m rows of input and n of
+            output has singular values of about this, times sqrt(n / m) where n > m.
         adam_learning_rate: the peak for embeddings, gains, step sizes, diagonals, preconditioners.
         weight_decay: of Muon's matrices, at least 0.
-        momentum: Muon's, in [0, 1).
+        momentum: Muon's, in [0, 1); Nesterov's, as is that of its Adam.
         b1: Adam's decay of the first moment, in [0, 1).
         b2: Adam's decay of the second moment, in [0, 1).
         clip: the largest global norm of the gradient, positive; infinity never clips.
@@ -128,7 +129,7 @@ class TrainingConfig:
         record_every: after how many steps the metrics are fetched from the device.
         evaluate_every: after how many steps part of the validation text is evaluated and a sample
             is drawn; the end is always.
-        save_every: after how many steps the state is saved; the end is always.
+        save_every: after how many steps the state is saved; the end, and what is evaluated, always.
         keep: how many of the newest states are kept; the best on validation is kept beside them.
         optimiser: how the parameters move.
     """

@@ -51,16 +51,16 @@ class Hooks:
         record: takes the metrics of the steps since the last call, one record per step.
         evaluate: figures of the parameters, by name; called with `TrainingConfig.evaluate_every`.
         evaluated: takes the step and what ``evaluate`` returned.
-        save: keeps a state, all of whose metrics are finite, and its figures, if it has any.
         sample: takes the step and the parameters, after each evaluation.
+        save: keeps a state, all of whose metrics are finite, and its figures, if it has any.
         stop: whether to stop after this step; asked after each.
     """
 
     record: Callable[[list[Record]], None] | None = None
     evaluate: Callable[[dict[str, Any]], Record] | None = None
     evaluated: Callable[[int, Record], None] | None = None
-    save: Callable[[State, Record], None] | None = None
     sample: Callable[[int, dict[str, Any]], None] | None = None
+    save: Callable[[State, Record], None] | None = None
     stop: Callable[[], bool] | None = None
 
 
@@ -97,8 +97,9 @@ def train(
         pending.add(index, metrics)
         done = index + 1
         last = done == config.steps
-        stop = hooks.stop is not None and hooks.stop() and not last
-        evaluate = (last or done % config.evaluate_every == 0) and not stop
+        stop = hooks.stop is not None and hooks.stop()
+        # Also where it stops: a run that goes on from here would never come back to it.
+        evaluate = last or done % config.evaluate_every == 0
         save = stop or evaluate or done % config.save_every == 0
         if save or done % config.record_every == 0:
             _record(pending.fetch(), hooks)
@@ -111,17 +112,17 @@ def train(
 
 
 def _pause(done: int, state: State, hooks: Hooks, *, evaluate: bool) -> None:
-    """Evaluate, save and sample, in this order: a state is saved with its figures, and early."""
+    """Evaluate, sample and save, in this order: what a saved state has behind it is written."""
     figures: Record = {}
     if evaluate and hooks.evaluate is not None:
         figures = hooks.evaluate(state["params"])
         _require_finite(done, figures, tuple(figures))
         if hooks.evaluated is not None:
             hooks.evaluated(done, figures)
-    if hooks.save is not None:
-        hooks.save(state, figures)
     if evaluate and hooks.sample is not None:
         hooks.sample(done, state["params"])
+    if hooks.save is not None:
+        hooks.save(state, figures)
 
 
 class _Pending:

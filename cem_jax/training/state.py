@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,25 +14,36 @@ State = dict[str, Any]
 """``{"params": nested dict, "opt_state": optax's, "step": int32 []}``; ``step`` steps are done."""
 
 
-def initial_state(
+class Fresh(NamedTuple):
+    """A state that is not allocated yet.
+
+    Attributes:
+        graph: with ``state["params"]`` it merges to the model.
+        abstract: shapes, dtypes and shardings: what a checkpoint is restored into.
+        create: allocates the state at step 0, once, where it stays.
+    """
+
+    graph: nnx.GraphDef[Any]
+    abstract: State
+    create: Callable[[], State]
+
+
+def fresh_state(
     build: Callable[[nnx.Rngs], nnx.Module],
     optimiser: optax.GradientTransformation,
     *,
     seed: int,
     sharding: Any = None,
-) -> tuple[nnx.GraphDef[Any], State]:
-    """A model as graph and state at step 0, allocated once, where it stays.
+) -> Fresh:
+    """A model and its state, described; a run that resumes never allocates it twice.
 
     Args:
         build: makes the model, whose only state is `nnx.Param`.
         optimiser: whose state belongs to it.
         seed: of the parameters.
-        sharding: where the state lives, as ``out_shardings`` of `jax.jit`; by default the first
-            device. Either way the arrays are committed, as restored ones are, so that a step
-            compiles once for both.
-
-    Returns:
-        The graph, which with ``state["params"]`` merges to the model; the state.
+        sharding: where the state lives, one for all its arrays; by default the first device.
+            Either way the arrays are committed, as restored ones are, so that a step compiles
+            once for both.
     """
     if sharding is None:
         sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -49,11 +60,29 @@ def initial_state(
             "step": jnp.zeros((), jnp.int32),
         }
 
-    return graph, jax.jit(create, out_shardings=sharding)(jax.random.key(seed))
+    key = jax.random.key(seed)
+    shapes = jax.eval_shape(create, key)
+    placed = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes
+    )
+    # Born where it lives: jit(init) on a mesh would replicate what is sharded.
+    return Fresh(graph, placed, lambda: jax.jit(create, out_shardings=sharding)(key))
+
+
+def initial_state(
+    build: Callable[[nnx.Rngs], nnx.Module],
+    optimiser: optax.GradientTransformation,
+    *,
+    seed: int,
+    sharding: Any = None,
+) -> tuple[nnx.GraphDef[Any], State]:
+    """Graph and state at step 0; the arguments are those of `fresh_state`."""
+    fresh = fresh_state(build, optimiser, seed=seed, sharding=sharding)
+    return fresh.graph, fresh.create()
 
 
 def abstract(state: State) -> State:
-    """Shapes, dtypes and shardings of a state: what a checkpoint is restored into."""
+    """Shapes, dtypes and shardings of a state that exists."""
     return jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state
     )

@@ -51,12 +51,18 @@ class AskedAfter(StopSignals):
         return self.left == 0
 
 
+def stop_after(step, arguments, monkeypatch):
+    """The status of a run that a signal reaches in this step."""
+    with monkeypatch.context() as patch:
+        patch.setattr(AskedAfter, "step", step)
+        patch.setattr(fit, "StopSignals", AskedAfter)
+        return main(arguments)
+
+
 @pytest.fixture
 def stopped(own_text, tmp_path, monkeypatch, capsys):
     out = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(fit, "StopSignals", AskedAfter)
-        assert main(small_run.arguments(own_text, out)) == 130
+    assert stop_after(5, small_run.arguments(own_text, out), monkeypatch) == 130
     assert "stopped after step 5, which is saved" in capsys.readouterr().err
     return out
 
@@ -116,8 +122,8 @@ def test_a_run_that_was_killed_before_its_first_state_begins_again(trained, tmp_
         (run / name).unlink()
     shutil.rmtree(run / "tokenizer")
     # A write that was cut off leaves a temporary name only.
-    for state in (run / "checkpoints").iterdir():
-        shutil.rmtree(state)
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").mkdir()
     (run / "checkpoints" / "4.orbax-checkpoint-tmp").mkdir()
     assert main(["train", "--resume", "--out", str(run)]) == 0
     assert "going on" not in capsys.readouterr().out
@@ -127,9 +133,9 @@ def test_a_run_that_was_killed_before_its_first_state_begins_again(trained, tmp_
 def test_the_same_line_begins_and_resumes(own_text, tmp_path, monkeypatch, trained):
     """As a scheduler does, which starts what was preempted by the line it was given."""
     line = [*small_run.arguments(own_text, tmp_path / "run"), "--resume"]
-    with monkeypatch.context() as patch:
-        patch.setattr(fit, "StopSignals", AskedAfter)
-        assert main(line) == 130
+    # In the step that is evaluated, and in the last.
+    assert stop_after(4, line, monkeypatch) == 130
+    assert stop_after(2, line, monkeypatch) == 130
     assert main(line) == 0
     assert_ended_equal(trained, tmp_path / "run")
 
@@ -144,15 +150,18 @@ def test_another_machine_is_told(stopped, capsys):
     assert "may differ" in printed
 
 
-def test_a_loss_that_is_not_finite_names_step_and_rows_and_keeps_the_state_before(
+def test_a_loss_that_is_not_finite_names_step_and_rows_and_sets_its_state_aside(
     own_text, tmp_path, capsys
 ):
     out = tmp_path / "run"
-    # A rate that float32 cannot bear, from the second step on.
+    # A rate that float32 cannot bear.
     wild = ["--optimiser.adam-learning-rate", "1e30", "--save-every", "1", "--record-every", "1"]
     assert main(small_run.arguments(own_text, out, *wild)) == 1
     error = capsys.readouterr().err
     assert "expected a finite number" in error
     assert "The batch of that step is the rows " in error
-    saved = [path.name for path in (out / "checkpoints").iterdir()]
-    assert saved == ["1"]
+    # The state that the loss was of is the one that may be spoilt.
+    suspect = [int(path.name) for path in (out / "checkpoints-damaged").iterdir()]
+    losses = [record["step"] for record in metrics(out) if "loss" in record]
+    assert suspect == losses[-1:]
+    assert not (out / "checkpoints" / str(suspect[0])).exists()

@@ -21,9 +21,7 @@ def test_a_llama_takes_no_inner_steps():
 
 def test_step_sizes_that_were_learned_step_by_step_fix_their_number():
     model = TransformerConfig.tiny("cem")
-    descent = dataclasses.replace(
-        model.attention.descent, step_size=StepSizeConfig(learn="step")
-    )
+    descent = dataclasses.replace(model.attention.descent, step_size=StepSizeConfig(learn="step"))
     model = dataclasses.replace(
         model, attention=dataclasses.replace(model.attention, descent=descent)
     )

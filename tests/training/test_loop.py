@@ -87,8 +87,16 @@ def test_whoever_asks_to_stop_is_obeyed_after_the_step_and_its_state_is_saved():
     assert message == "stopped after step 5"
     assert [step for kind, *rest in log if kind == "record" for step in rest[0]] == [1, 2, 3, 4, 5]
     assert log[-1] == ("save", 5, {})
-    # At the last step there is nothing left to stop.
-    assert not isinstance(log_of(stop=lambda: True, start=6)[-1], str)
+
+
+@pytest.mark.parametrize("step", [3, 7])
+def test_a_stop_where_it_would_be_evaluated_is_evaluated_first(step):
+    """A run that goes on from there would never come back to it."""
+    *log, message = log_of(stop=lambda: True, start=step - 1)
+    assert message == f"stopped after step {step}"
+    kinds = [kind for kind, *rest in log]
+    assert kinds == ["record", "evaluated", "sample", "save"]
+    assert log[-1] == ("save", step, {"valid_loss": step - 1})
 
 
 def test_the_clock_goes_on_where_it_stood():

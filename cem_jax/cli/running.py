@@ -1,0 +1,38 @@
+"""A run as a command ends it: with a status, and what to do next."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cem_jax.runs.config import RunConfig
+
+
+def train_and_report(program: str, config: RunConfig, out: Path, *, resume: bool) -> int:
+    """Train; the exit status is 0, 1 for no finite end or no space, 130 where it was stopped.
+
+    Args:
+        program: the command's name in messages.
+        config: the run.
+        out: its folder.
+        resume: whether it may have been begun.
+    """
+    from cem_jax.runs.progress import RunConsole
+    from cem_jax.runs.session import run
+    from cem_jax.training import NonFiniteError, StoppedError
+
+    go_on = f"go on with: cem train --resume --out {out}"
+    try:
+        run(config, out, RunConsole(), resume=resume)
+    except NonFiniteError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    except StoppedError as error:
+        print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"{program}: {error}; what was saved before is whole: {go_on}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,48 @@
+"""A run that starts from the parameters of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from cem_jax.models.weights import require_params
+from cem_jax.runs.config import RunConfig
+from cem_jax.runs.loading import load
+from cem_jax.runs.text import Text
+from cem_jax.training import State
+
+
+def require_start(config: RunConfig, text: Text) -> dict[str, Any] | None:
+    """The parameters that the run starts from, or None where it starts afresh.
+
+    Their names and shapes must be the model's; how it uses them may differ, as in the number of
+    inner steps.
+
+    Raises:
+        ValueError: there is no such run, or it has other parameters or another tokenizer.
+    """
+    if config.start is None:
+        return None
+    run = load(Path(config.start))
+    try:
+        require_params(config.model, run.params)
+    except ValueError as error:
+        raise ValueError(f"start: {error}") from error
+    if run.hashes["tokenizer"] not in (None, text.hashes()["tokenizer"]):
+        raise ValueError(
+            f"start: got a run of another tokenizer, expected the same; give "
+            f"--tokenizer {run.folder.tokenizer}."
+        )
+    return run.params
+
+
+def started(state: State, params: dict[str, Any] | None) -> State:
+    """A fresh state with these parameters, placed as its own."""
+    if params is None:
+        return state
+    placed = jax.tree.map(
+        lambda new, old: jax.device_put(new, old.sharding), params, state["params"]
+    )
+    return {**state, "params": placed}
