@@ -39,7 +39,7 @@ class LoadedRun:
 
     folder: RunFolder
     config: RunConfig
-    hashes: dict[str, str]
+    hashes: dict[str, str | None]
     tokenizer: Tokenizer | None
     graph: nnx.GraphDef[Any]
     params: dict[str, Any]

@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from cem_jax.cli.main import main
+from cem_jax.training import StoppedError
 
 
 def test_runs_that_have_ended_stand_side_by_side(trained, tmp_path, capsys):
@@ -40,6 +41,7 @@ def test_families_are_trained_first_on_the_same_batches(own_text, tmp_path, caps
     ("arguments", "message"),
     [
         ([], "runs: got none"),
+        (["llama", "llama"], "runs: got llama twice"),
         (["lama"], "runs: got 'lama', expected the folder of a run"),
         (["EMPTY"], "which holds no run"),
     ],
@@ -56,6 +58,25 @@ def test_a_run_that_has_not_ended_is_refused(trained, tmp_path, capsys):
     (run / "summary.json").unlink()
     assert main(["compare", str(run)]) == 2
     assert "has not ended" in capsys.readouterr().err
+
+
+def test_a_comparison_never_writes_into_a_run(trained, capsys):
+    before = (trained.path / "loss.png").read_bytes()
+    assert main(["compare", str(trained.path), "--out", str(trained.path)]) == 2
+    assert "which holds a run, expected another folder" in capsys.readouterr().err
+    assert (trained.path / "loss.png").read_bytes() == before
+
+
+def test_a_comparison_that_is_stopped_says_how_to_go_on(own_text, tmp_path, capsys, monkeypatch):
+    def stop(*arguments, **options):
+        raise StoppedError(3)
+
+    monkeypatch.setattr("cem_jax.runs.session.run", stop)
+    line = ["compare", "llama", "--data", str(own_text), "--out", str(tmp_path / "out")]
+    assert main(line) == 130
+    captured = capsys.readouterr()
+    assert "stopped after step 3, which is saved" in captured.err
+    assert "the same line with --resume goes on" in captured.out
 
 
 def test_help_teaches(capsys):

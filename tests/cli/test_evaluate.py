@@ -30,14 +30,47 @@ def test_another_text_can_be_evaluated_on(trained, tmp_path, capsys):
 
 
 def test_a_text_that_was_changed_is_refused(trained, tmp_path, capsys):
-    run = tmp_path / "run"
+    run, text = tmp_path / "run", tmp_path / "text.txt"
     shutil.copytree(trained.path, run)
+    text.write_bytes(trained.text.read_bytes() + b" And more.")
     config = json.loads((run / "config.json").read_text())
+    config["config"]["data"]["source"] = str(text)
+    (run / "config.json").write_text(json.dumps(config))
+    assert main(["evaluate", str(run)]) == 2
+    assert "not the one the run was trained on (another SHA-256)" in capsys.readouterr().err
+    # The states know what they belong to, too.
     config["hashes"]["corpus"] = "0" * 64
     (run / "config.json").write_text(json.dumps(config))
-    # The states know what they belong to, too.
     assert main(["evaluate", str(run)]) == 2
-    assert "corpus" in capsys.readouterr().err
+    assert "of another model, optimiser or text" in capsys.readouterr().err
+
+
+def test_the_best_state_on_the_way_can_be_evaluated(trained, tmp_path, capsys):
+    assert main(["evaluate", str(trained.path), "--state", "best"]) == 0
+    losses = {r["step"]: r["valid_loss"] for r in _evaluations(trained.path)}
+    best = min(losses, key=losses.get)
+    assert f"state of step {best}" in " ".join(capsys.readouterr().out.split())
+
+
+def _evaluations(path):
+    lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if "valid_loss" in line]
+
+
+def test_a_damaged_newest_state_is_told_and_left_where_it_is(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    (run / "checkpoints" / "6" / "metadata" / "metadata").write_text("{")
+    assert main(["evaluate", str(run)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "step 6 cannot be read" in printed
+    assert "state of step 4" in printed
+    assert (run / "checkpoints" / "6").exists()
+
+
+def test_a_run_is_read_from_another_directory(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(trained.path)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -36,26 +36,35 @@ def _leaves(params):
 
 
 def test_another_run_starts_from_imported_weights(trained, exported, tmp_path, monkeypatch):
-    import small_run
-
     monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 2)
     start, out = tmp_path / "start", tmp_path / "out"
     assert main(["import", str(exported), "--to", str(start)]) == 0
-    tokenizer = ["--tokenizer", str(trained.path / "tokenizer"), "--steps", "1"]
-    line = small_run.arguments(trained.text, out, "--start", str(start), *tokenizer)
-    assert main(line) == 0
+    # It brings its model and its tokenizer; T may be another.
+    line = ["train", "--start", str(start), "--data", str(trained.text), "--out", str(out)]
+    steps = ["--steps", "1", "--batch", "2", "--length", "16", "--inner-steps", "3"]
+    assert main([*line, *steps]) == 0
     first = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
     # Six steps have taught it something: the first loss is not that of fresh parameters.
     fresh = json.loads((trained.path / "metrics.jsonl").read_text().splitlines()[0])
     assert first["loss"] < fresh["loss"]
 
 
-def test_a_start_of_another_model_is_refused(trained, tmp_path, capsys):
-    import small_run
-
-    line = small_run.arguments(trained.text, tmp_path / "out", "--start", str(trained.path))
-    assert main([*line, "--inner-steps", "3"]) == 2
-    assert "start: got a run of another model (attention.descent.steps" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model.dim", "32"], "start: "),
+        (["--tokenizer", "byte"], "start: got a run of another tokenizer"),
+        (["--start", "nowhere"], "run: got no file nowhere"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused_before_any_work(
+    trained, tmp_path, capsys, options, message
+):
+    out = tmp_path / "out"
+    line = ["train", "--start", str(trained.path), "--data", str(trained.text), "--out", str(out)]
+    assert main([*line, *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("command", ["export", "import"])

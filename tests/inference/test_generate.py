@@ -92,9 +92,32 @@ def test_top_k_draws_the_likeliest_only():
     assert draws([0.0, 3.0, 1.0], Sampling(top_k=99))[0] > 0
 
 
+def test_top_p_draws_the_fewest_that_reach_it():
+    logits = np.log([0.5, 0.3, 0.15, 0.05])
+    for top_p, allowed in ((0.4, 1), (0.5, 1), (0.6, 2), (0.81, 3), (1.0, 4)):
+        drawn = draws(logits, Sampling(temperature=1.0, top_k=None, top_p=top_p))
+        assert (drawn > 0).tolist() == [index < allowed for index in range(4)]
+    # At the temperature that is asked for: the flatter, the more are needed.
+    hot = draws(logits, Sampling(temperature=100.0, top_k=None, top_p=0.6))
+    assert (hot > 0).sum() == 3
+    # Of what top_k leaves: 0.5 and 0.3 of 0.8 are 0.625 and 0.375.
+    both = draws(logits, Sampling(temperature=1.0, top_k=2, top_p=0.62))
+    assert (both > 0).tolist() == [True, False, False, False]
+
+
+def test_pieces_beyond_the_tokenizer_are_never_drawn():
+    graph, state = nnx.split(Fixed([0.0, 0.0, 50.0]))
+    for sampling in (GREEDY, Sampling()):
+        next_token = make_next_token(graph, sampling, vocab_size=2)
+        window, key = jnp.zeros(3, jnp.int32), jax.random.key(0)
+        assert next_token(nnx.to_pure_dict(state), window, jnp.int32(1), key) < 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"top_p": 0.0}, r"top_p: got 0.0, expected a number in \(0, 1\]"),
+        ({"top_p": 1.5}, "top_p: got 1.5"),
         ({"temperature": -1.0}, "temperature: got -1.0, expected a number >= 0"),
         ({"temperature": float("nan")}, "temperature: got nan"),
         ({"top_k": 0}, "top_k: got 0, expected at least 1"),
