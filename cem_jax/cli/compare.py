@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +10,7 @@ from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.models import Family
+from cem_jax.ops.checks import nearest
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
 
@@ -99,16 +99,21 @@ def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], A
         raise ValueError(
             "runs: got none, expected folders or families, as in `cem compare llama cem`."
         )
+    options = [word for word in rest if word.startswith("-")]
+    unused = [word for word in options if word.split("=")[0] not in ("--out", "--resume")]
+    if unused and not families:
+        raise ValueError(
+            f"options: got {', '.join(unused)} where nothing is trained, expected --out alone."
+        )
     return (configs if families else {}), where
 
 
 def _require_family(name: str) -> None:
     known = get_args(Family)
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
         raise ValueError(
-            f"runs: got {name!r}, expected the folder of a run, or one of {', '.join(known)}.{hint}"
+            f"runs: got {name!r}, expected the folder of a run, or one of {', '.join(known)}."
+            f"{nearest(name, known)}"
         )
 
 
@@ -119,6 +124,7 @@ def _require_ended(folder: RunFolder) -> None:
         )
     if folder.summary() is None:
         raise ValueError(
-            f"runs: got {folder.path}, whose run has not ended, expected one that has; go on with "
-            f"cem train --resume --out {folder.path}."
+            f"runs: got {folder.path}, which has no summary, expected a run that has ended; go on "
+            f"with cem train --resume --out {folder.path}, or, with imported weights, train from "
+            f"them with cem train --start {folder.path}."
         )

@@ -44,6 +44,11 @@ def main(arguments: list[str]) -> int:
         ValueError: impossible options, no such run, or a text that is not the run's.
     """
     options = tyro.cli(Options, args=arguments, prog="cem evaluate")
+    if options.json is not None and not options.json.parent.is_dir():
+        raise ValueError(
+            f"json: got {options.json}, expected a file in a folder that exists; create "
+            f"{options.json.parent} first."
+        )
     quiet()
     # Imported here: what is above answers mistakes at once.
     from cem_jax.runs.evaluating import evaluate

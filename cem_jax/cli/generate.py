@@ -62,6 +62,10 @@ def main(arguments: list[str]) -> int:
     for name in ("tokens", "samples"):
         if getattr(options, name) < 1:
             raise ValueError(f"{name}: got {getattr(options, name)}, expected at least 1.")
+    if not 0 <= options.seed <= 2**32 - options.samples:
+        raise ValueError(
+            f"seed: got {options.seed} for {options.samples} samples, expected seeds in [0, 2^32)."
+        )
     sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     quiet()
     # Imported here: what is above answers mistakes at once.

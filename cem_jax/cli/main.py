@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import cem_jax
+from cem_jax.ops.checks import nearest
 
 
 class Command(NamedTuple):
@@ -34,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run ``cem NAME ...`` and return its exit status; a caller's mistake is 2 and one message."""
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         # Who read our output has gone, as `| head` does; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,8 +52,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean `cem {close[0]}`?" if close else ""
+        hint = nearest(name, COMMANDS)
         print(
             f"cem: got {name!r}, expected one of {', '.join(COMMANDS)}.{hint}",
             file=sys.stderr,

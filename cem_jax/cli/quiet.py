@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import logging
+import sys
+import warnings
+
+ORBAX = ("Event loop is closed", "cannot schedule new futures", "sys.meta_path is None")
+"""What Orbax's threads and coroutines leave behind where a read or a write failed."""
 
 
 def quiet() -> None:
-    """Errors only."""
-    for name in ("absl", "orbax", "grain", "jax"):
+    """Errors only; and what Orbax says of a failure beside what it raises, which we explain."""
+    from absl import logging as absl_logging
+
+    for name in ("orbax", "grain", "jax"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    absl_logging.set_verbosity(absl_logging.FATAL)
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+    before = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if not any(words in str(unraisable.exc_value) for words in ORBAX):
+            before(unraisable)
+
+    sys.unraisablehook = hook

@@ -30,6 +30,9 @@ def train_and_report(program: str, config: RunConfig, out: Path, *, resume: bool
     except StoppedError as error:
         print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
         return 130
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted at once; {go_on}", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         raise
     except OSError as error:

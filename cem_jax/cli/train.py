@@ -9,7 +9,7 @@ from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
-from cem_jax.runs.folder import CONFIG, RunFolder, next_folder, require_free
+from cem_jax.runs.folder import RunFolder, next_folder, require_free
 
 DESCRIPTION = """Train a small language model on real text and report what it reached.
 
@@ -55,7 +55,7 @@ def _read(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     if (path := _alone(arguments)) is not None:
         from cem_jax.runs.described import rebuild
 
-        return rebuild(RunFolder(path).read(CONFIG)["config"]), path, True
+        return rebuild(RunFolder(path).config()["config"]), path, True
     config, options = parse(arguments, program="cem train", base=Where, description=DESCRIPTION)
     if options.resume and options.out is None:
         raise ValueError("resume: got no folder, expected --out RUN, the run to go on with.")

@@ -13,7 +13,7 @@ from cem_jax.data import CORPORA, check_spec
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
-from cem_jax.runs.folder import CONFIG, RunFolder
+from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.loading import with_inner_steps
 from cem_jax.runs.user_energy import load_energy
 from cem_jax.training import AdamWConfig, MuonConfig, TrainingConfig
@@ -157,7 +157,7 @@ def model_default(choice: Choice) -> TransformerConfig:
 def _model_of(choice: Choice) -> TransformerConfig:
     """The model of the run that is started from."""
     assert choice.start is not None
-    model: TransformerConfig = rebuild(RunFolder(choice.start).read(CONFIG)["config"]).model
+    model: TransformerConfig = rebuild(RunFolder(choice.start).config()["config"]).model
     steps = choice.inner_steps
     return model if steps is None else with_inner_steps(model, steps)
 
@@ -180,6 +180,6 @@ def _whole(name: str) -> str:
 def name_of(choice: Choice) -> str:
     """What the run is called in tables and folders."""
     if choice.start is not None:
-        return str(RunFolder(choice.start).read(CONFIG)["config"]["name"])
+        return str(RunFolder(choice.start).config()["config"]["name"])
     own = "" if choice.attention is None else "-" + choice.attention.rpartition(":")[2]
     return choice.model + own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from cem_jax.data.corpora import CORPORA, PERIOD, Corpus, builtin_corpus
 from cem_jax.data.reading import read, unreadable
 from cem_jax.data.splitting import split
 from cem_jax.data.text import bytes_for_surrogates, from_bytes
+from cem_jax.ops.checks import nearest
 
 SEPARATOR = "\x1e"
 """What separates the documents of a text file: ASCII's record separator, U+001E."""
@@ -63,11 +63,10 @@ def load_corpus(source: str) -> Corpus:
 
 
 def _nothing_there(source: str) -> ValueError:
-    close = difflib.get_close_matches(source.lower(), CORPORA, n=1)
-    nearest = f" Did you mean {close[0]}?" if close and os.sep not in source else ""
+    hint = "" if os.sep in source else nearest(source.lower(), CORPORA)
     return ValueError(
         f"data: got {source!r}, where there is nothing, expected the path of a text file, a "
-        f"folder or a .jsonl file, or one of the built-in corpora: {', '.join(CORPORA)}.{nearest}"
+        f"folder or a .jsonl file, or one of the built-in corpora: {', '.join(CORPORA)}.{hint}"
     )
 
 

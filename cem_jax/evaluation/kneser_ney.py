@@ -41,14 +41,6 @@ def kneser_ney(
     }
 
 
-def kneser_ney_nats(
-    train: Documents, held_out: Documents, *, vocab_size: int, discount: float = 0.75
-) -> dict[int, float]:
-    """The sum of each order 1, 2, 3 in `kneser_ney_token_nats`: same arguments, same errors."""
-    nats = kneser_ney_token_nats(train, held_out, vocab_size=vocab_size, discount=discount)
-    return {order: float(each.sum()) for order, each in nats.items()}
-
-
 def kneser_ney_token_nats(
     train: Documents, held_out: Documents, *, vocab_size: int, discount: float = 0.75
 ) -> dict[int, Float[np.ndarray, "N"]]:

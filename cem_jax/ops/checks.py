@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -54,6 +56,12 @@ def require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     """Refuse a name that is not among the known ones."""
     if value not in known:
         raise ValueError(f"{name}: got {value!r}, expected one of {known}; choose one of these.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message: `` Did you mean ...?`` with the nearest known name, if one is near."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def head_width(dim: int, heads: int, head_dim: int | None) -> int:

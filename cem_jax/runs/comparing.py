@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from cem_jax.runs.folder import CONFIG, RunFolder
+from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.picture import Course, draw
 from cem_jax.runs.report import table
 
@@ -33,7 +33,7 @@ def side_by_side(folders: Sequence[RunFolder], out: Path) -> tuple[Table, Path]:
         bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
         summaries.append({**summary, "name": label})
         runs[label] = Course(folder.metrics(), bits)
-        texts.add(folder.read(CONFIG)["hashes"]["corpus"])
+        texts.add(folder.config()["hashes"]["corpus"])
     out.mkdir(parents=True, exist_ok=True)
     picture = out / "loss.png"
     draw(picture, runs)

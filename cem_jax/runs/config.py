@@ -20,7 +20,7 @@ class DataConfig:
     """
 
     source: str = "sotu"
-    tokenizer: str = "train:2048"
+    tokenizer: str = "train:8192"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,7 +88,13 @@ def import_run(
     """
     require_new(to)
     stored = RunFolder(source).read(CONFIG)
+    if "format" not in stored and "config" in stored:
+        raise ValueError(
+            f"source: got {source}, which is a run, expected exported weights; run cem export on "
+            f"it first."
+        )
     if stored.get("format") == FORMAT:
+        stored = RunFolder(source).read(CONFIG, "config", "hashes", "step")
         config: RunConfig = rebuild(stored["config"])
         params = load_weights(source / WEIGHTS)
         require_params(config.model, params)

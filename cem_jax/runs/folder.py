@@ -51,8 +51,8 @@ class RunFolder:
         """A JSON file, whole or not at all."""
         self._replace(name, json.dumps(content, indent=2) + "\n")
 
-    def read(self, name: str) -> dict[str, Any]:
-        """A JSON file.
+    def read(self, name: str, *keys: str) -> dict[str, Any]:
+        """A JSON file with an object that has these keys.
 
         Raises:
             ValueError: there is none, or it is damaged.
@@ -65,28 +65,37 @@ class RunFolder:
             )
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            for key in keys:
+                content[key]
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"run: got a damaged file {path} ({error}), expected JSON; restore it."
+                f"run: got a damaged file {path} ({type(error).__name__}: {error}), expected a "
+                f"JSON object with {', '.join(keys) or 'anything'}; restore it."
             ) from error
         return content
 
+    def config(self) -> dict[str, Any]:
+        """What the run is: the content of ``config.json``.
+
+        Raises:
+            ValueError: there is none, or it is damaged.
+        """
+        return self.read(CONFIG, "config", "hashes")
+
     def summary(self) -> dict[str, Any] | None:
-        """What the run reached, or None where it has not ended."""
-        return self.read(SUMMARY) if (self.path / SUMMARY).is_file() else None
+        """What the run reached; None where it has not ended, or the file is damaged."""
+        try:
+            return self.read(SUMMARY, "name", "valid_loss", "test_loss", "references", "sample")
+        except ValueError:
+            # It is computed again from the last state.
+            return None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The records of the run, up to the first that was not written whole."""
+        """The records of the run; lines that were not written whole are left out."""
         path = self.path / METRICS
-        records: list[dict[str, Any]] = []
-        for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                break
-            if not line.endswith(b"\n"):
-                records.pop()
-        return records
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        records = (_record(line) for line in lines if line.endswith(b"\n"))
+        return [record for record in records if record is not None]
 
     def append_metrics(self, records: list[dict[str, Any]]) -> None:
         """Lines of ``metrics.jsonl``."""
@@ -107,20 +116,29 @@ class RunFolder:
         self._replace(METRICS, "".join(json.dumps(record) + "\n" for record in kept))
         path = self.path / SAMPLES
         # Bytes of a sample may be no UTF-8.
-        text = path.read_text("utf-8", "surrogateescape") if path.is_file() else ""
+        text = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
         samples = [part for part in text.split(f"\n{HEADING}") if part]
         samples = [part if n == 0 else HEADING + part for n, part in enumerate(samples)]
         early = [part for part in samples if _step(part) <= step]
         self._replace(SAMPLES, "".join(part.rstrip("\n") + "\n\n" for part in early))
 
     def _append(self, name: str, text: str) -> None:
-        with (self.path / name).open("a", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
+        with (self.path / name).open("ab") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
 
     def _replace(self, name: str, text: str) -> None:
         draft = self.path / f"{name}.part"
-        draft.write_text(text, encoding="utf-8", errors="surrogateescape")
+        # Bytes: line ends stay what they are.
+        draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(self.path / name)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        return record if isinstance(record["step"], int) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _step(sample: str) -> int:

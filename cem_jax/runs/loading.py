@@ -15,7 +15,7 @@ from cem_jax.models import CEMConfig, Transformer, TransformerConfig
 from cem_jax.ops.checks import require_count
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import rebuild
-from cem_jax.runs.folder import CONFIG, RunFolder
+from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.resume import identity
 from cem_jax.sharding import data_mesh, replicated
 from cem_jax.training import Checkpoints, State
@@ -78,7 +78,7 @@ def load(
         ValueError: it is no run, has no state, or cannot have so many inner steps.
     """
     folder = RunFolder(path)
-    stored = folder.read(CONFIG)
+    stored = folder.config()
     config: RunConfig = rebuild(stored["config"])
     model = config.model if inner_steps is None else with_inner_steps(config.model, inner_steps)
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))

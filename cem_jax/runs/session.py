@@ -48,7 +48,7 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
     start, folder = time.perf_counter(), RunFolder(out)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
-    stored = folder.read(CONFIG) if folder.holds_a_run() else None
+    stored = folder.config() if folder.holds_a_run() else None
     if stored is not None:
         require_same(stored, described)
         summary = folder.summary()
@@ -58,6 +58,8 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
     with console.status(f"reading {config.data.source} and its tokenizer"):
         text = _text(config, folder, stored)
     described["hashes"] = text.hashes()
+    if resume and stored is None:
+        console.print(f"no run in {out} yet: it begins", markup=False, highlight=False)
     if stored is not None:
         require_same_text(stored, described)
         warn_of_another_machine(stored, described, console)

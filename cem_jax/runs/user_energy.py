@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from cem_jax.energies import Energy, EnergyOf
+from cem_jax.ops.checks import nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,10 +96,9 @@ def _class(module: ModuleType, name: str, path: Path) -> type[Energy]:
             f"attention: got {name} of {path}, which is no subclass of cem_jax.Energy, expected "
             f"one; the file's energies: {known}."
         )
-    close = difflib.get_close_matches(name, own, n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
     raise ValueError(
-        f"attention: got no class {name} in {path}, expected one of its energies: {known}.{hint}"
+        f"attention: got no class {name} in {path}, expected one of its energies: {known}."
+        f"{nearest(name, own)}"
     )
 
 

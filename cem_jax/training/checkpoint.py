@@ -20,6 +20,9 @@ from cem_jax.training.fingerprint import (
 from cem_jax.training.retention import METRIC, Retention
 from cem_jax.training.state import State
 
+FULL = 1 << 20
+"""Free bytes below which a disk is called full."""
+
 TRASH, DAMAGED = "trash", "damaged"
 """Folders for states that are being deleted, and for those that cannot be read."""
 
@@ -277,8 +280,13 @@ class _Writing:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception):
-            reason = " ".join(str(error).split())[:200]
             raise OSError(
-                f"checkpoint: a state could not be written to {self.folder} "
-                f"({type(error).__name__}: {reason}); look at the space and the permissions there"
+                f"checkpoint: a state could not be written to {self.folder} ({self._why(error)})"
             ) from error
+
+    def _why(self, error: Exception) -> str:
+        free = shutil.disk_usage(self.folder).free
+        if free < FULL:
+            return f"no space is left there: {free:,} bytes; free some"
+        reason = " ".join(str(error).split())[:120]
+        return f"{type(error).__name__}: {reason} ...; look at the permissions and quotas there"

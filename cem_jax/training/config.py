@@ -134,7 +134,7 @@ class TrainingConfig:
         optimiser: how the parameters move.
     """
 
-    steps: int = 1000
+    steps: int = 800
     batch: int = 8
     length: int = 128
     seed: int = 0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from cem_jax.data.packing import Batch
 from cem_jax.training.config import TrainingConfig
@@ -122,7 +123,18 @@ def _pause(done: int, state: State, hooks: Hooks, *, evaluate: bool) -> None:
     if evaluate and hooks.sample is not None:
         hooks.sample(done, state["params"])
     if hooks.save is not None:
+        _require_finite_params(done, state["params"])
         hooks.save(state, figures)
+
+
+def _require_finite_params(done: int, params: dict[str, Any]) -> None:
+    """A finite gradient can still be too large a step."""
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)):
+        raise NonFiniteError(
+            f"parameters: got some that are not finite after step {done}, expected finite numbers; "
+            f"they are not saved. Lower the learning rate, warm up longer, or clip harder.",
+            done,
+        )
 
 
 class _Pending:

@@ -57,7 +57,12 @@ def test_a_run_that_has_not_ended_is_refused(trained, tmp_path, capsys):
     shutil.copytree(trained.path, run)
     (run / "summary.json").unlink()
     assert main(["compare", str(run)]) == 2
-    assert "has not ended" in capsys.readouterr().err
+    assert "which has no summary, expected a run that has ended" in capsys.readouterr().err
+
+
+def test_options_that_nothing_would_use_are_refused(trained, capsys):
+    assert main(["compare", str(trained.path), "--steps", "5"]) == 2
+    assert "got --steps where nothing is trained" in capsys.readouterr().err
 
 
 def test_a_comparison_never_writes_into_a_run(trained, capsys):

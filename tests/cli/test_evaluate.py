@@ -77,6 +77,10 @@ def test_a_run_is_read_from_another_directory(trained, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["nowhere"], "run: got no file nowhere/config.json, expected the folder of a run"),
+        (
+            ["RUN", "--json", "nowhere/x.json"],
+            "json: got nowhere/x.json, expected a file",
+        ),
         (["RUN", "--inner-steps", "0"], "inner_steps: got 0, expected a Python integer"),
     ],
 )

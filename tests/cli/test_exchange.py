@@ -82,6 +82,11 @@ def test_a_damaged_export_is_refused(exported, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_is_no_export(trained, tmp_path, capsys):
+    assert main(["import", str(trained.path), "--to", str(tmp_path / "run")]) == 2
+    assert "which is a run, expected exported weights" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["export", "import"])
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit):

@@ -14,7 +14,7 @@ def test_help_names_every_command(capsys):
 
 def test_a_misspelt_command_is_told_its_neighbour(capsys):
     assert main(["trian"]) == 2
-    assert "Did you mean `cem train`?" in capsys.readouterr().err
+    assert "Did you mean train?" in capsys.readouterr().err
 
 
 def test_a_mistake_is_one_line(capsys):

@@ -20,6 +20,14 @@ def test_metrics_are_cut_back_to_the_state_and_what_was_torn_is_dropped(folder):
     assert [record["step"] for record in folder.metrics()] == [1, 2, 2, 3]
 
 
+def test_a_damaged_line_costs_no_other(folder):
+    folder.append_metrics([{"step": step, "loss": 1.0} for step in (1, 2)])
+    with (folder.path / "metrics.jsonl").open("a") as file:
+        file.write('garbage\n[1, 2]\n{"step": "x"}\n{}\n')
+    folder.append_metrics([{"step": 3, "loss": 1.0}])
+    assert [record["step"] for record in folder.metrics()] == [1, 2, 3]
+
+
 def test_a_whole_line_without_its_end_is_torn_too(folder):
     folder.append_metrics([{"step": 1, "loss": 1.0}])
     with (folder.path / "metrics.jsonl").open("a") as file:
@@ -29,26 +37,36 @@ def test_a_whole_line_without_its_end_is_torn_too(folder):
 
 
 def test_samples_are_cut_back_whatever_they_say(folder):
-    for step, text in ((10, "one\n\n=== no heading"), (20, "two \udcff"), (30, "three")):
+    texts = {10: "one\r\n\n=== no heading\n\n", 20: "two \udcff\n=== step 3\nof it", 30: "three"}
+    whole = b""
+    for step, text in texts.items():
         folder.append_sample(step, text)
+        if step == 20:
+            whole = (folder.path / "samples.txt").read_bytes()
     folder.cut_back(20)
-    kept = (folder.path / "samples.txt").read_text("utf-8", "surrogateescape")
-    assert kept == "=== step 10\none\n\n=== no heading\n\n=== step 20\ntwo \udcff\n\n"
+    assert (folder.path / "samples.txt").read_bytes() == whole
+    assert b"=== step 10\none\r\n" in whole
     folder.cut_back(0)
     assert (folder.path / "samples.txt").read_text() == ""
 
 
 def test_a_summary_is_of_an_end_and_goes_with_it(folder):
-    folder.write("summary.json", {"test_loss": 1.0})
-    assert folder.summary() == {"test_loss": 1.0}
+    summary = dict.fromkeys(("name", "valid_loss", "test_loss", "references", "sample"), 1.0)
+    folder.write("summary.json", summary)
+    assert folder.summary() == summary
     folder.cut_back(5)
     assert folder.summary() is None
+    # One that is damaged is computed again.
+    for damaged in ("{", "{}", "[]"):
+        (folder.path / "summary.json").write_text(damaged)
+        assert folder.summary() is None
 
 
 def test_a_damaged_file_says_so(folder):
-    (folder.path / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"got a damaged file .*config.json"):
-        folder.read("config.json")
+    for damaged in ("{", "{}", "[]", "3"):
+        (folder.path / "config.json").write_text(damaged)
+        with pytest.raises(ValueError, match=r"got a damaged file .*config.json"):
+            folder.config()
     with pytest.raises(ValueError, match=r"got no file .*summary.json"):
         folder.read("summary.json")
 

@@ -99,6 +99,20 @@ def test_a_stop_where_it_would_be_evaluated_is_evaluated_first(step):
     assert log[-1] == ("save", step, {"valid_loss": step - 1})
 
 
+def test_parameters_that_are_not_finite_are_not_saved():
+    saved = []
+
+    def step(state, batch):
+        state, metrics = fake_step()(state, batch)
+        weight = jnp.float32(jnp.inf if batch >= 4 else 1.0)
+        return {**state, "params": {"w": weight}}, metrics
+
+    hooks = Hooks(save=lambda state, figures: saved.append(int(state["step"])))
+    with pytest.raises(NonFiniteError, match="parameters: got some that are not finite after"):
+        train({"step": jnp.int32(0)}, step, lambda index: index, config, hooks)
+    assert saved == [3]
+
+
 def test_the_clock_goes_on_where_it_stood():
     records = []
     train(
