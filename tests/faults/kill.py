@@ -41,16 +41,23 @@ def finish(text: Path, out: Path) -> None:
     subprocess.run(command(text, out), check=True, capture_output=True)
 
 
-def killed(text: Path, out: Path, seconds: float, steps: int | None = None) -> bool:
-    """Start, and kill after so many seconds from the first step here; False if it ended before."""
-    metrics = out / "metrics.jsonl"
-    before = metrics.read_bytes() if metrics.is_file() else b""
+def killed(text: Path, out: Path, seconds: float, *, training: bool) -> bool:
+    """Start, and kill after so many seconds; False if the run had ended before.
+
+    Args:
+        text: of the run.
+        out: its folder.
+        seconds: from the start of the process, or, with ``training``, from its first step.
+        training: whether to wait for a step.
+    """
+    before = records_on_disk(out)
     process = subprocess.Popen(command(text, out), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    while process.poll() is None and (metrics.read_bytes() if metrics.is_file() else b"") == before:
+    while training and process.poll() is None and records_on_disk(out) == before:
         time.sleep(0.01)
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def assert_equal(one: Path, other: Path) -> None:
@@ -63,6 +70,8 @@ def assert_equal(one: Path, other: Path) -> None:
     figures = [json.loads((path / "summary.json").read_text()) for path in (one, other)]
     for name in ("test_loss", "valid_loss", "train_tokens", "sample"):
         assert figures[0][name] == figures[1][name], name
+    samples = [(path / "samples.txt").read_bytes() for path in (one, other)]
+    assert samples[0] == samples[1]
 
 
 def records(path: Path) -> list[dict]:
@@ -76,15 +85,19 @@ def trial(folder: Path, kills: int, seed: int) -> int:
     draw, text = random.Random(seed), small_run.write_text(folder / "text.txt")
     hits = 0
     for number in range(kills):
-        hits += killed(text, folder / "killed", draw.uniform(0, 0.6))
-        print(f"kill {number + 1}: {len(records_safely(folder / 'killed'))} records", flush=True)
+        # Two of three in a step, a save or a deletion, the rest while it starts or restores.
+        training = number % 3 != 2
+        seconds = draw.uniform(0, 0.6 if training else 8)
+        hits += killed(text, folder / "killed", seconds, training=training)
+        lines = len(records_on_disk(folder / "killed"))
+        print(f"kill {number + 1}: after {seconds:.2f} s, {lines} lines of metrics", flush=True)
     finish(text, folder / "killed")
     finish(text, folder / "straight")
     assert_equal(folder / "straight", folder / "killed")
     return hits
 
 
-def records_safely(path: Path) -> list[bytes]:
+def records_on_disk(path: Path) -> list[bytes]:
     """Lines that are there now, whole or not."""
     file = path / "metrics.jsonl"
     return file.read_bytes().splitlines() if file.is_file() else []
