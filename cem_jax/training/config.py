@@ -23,7 +23,7 @@ class ScheduleConfig:
         final: the rate after the last step as a part of the peak, in [0, 1].
     """
 
-    kind: ScheduleKind = "cosine"
+    kind: ScheduleKind = "wsd"
     warmup: float = 0.05
     decay: float = 0.4
     final: float = 0.05

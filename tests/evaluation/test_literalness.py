@@ -14,9 +14,9 @@ from cem_jax.models import CEMLayer
 ROOT = Path(cem_jax.__file__).parent
 
 FORMS = {"softmax", "dot_product_attention", "custom_jvp", "custom_vjp"}
-FORMS_LIVE_IN = ("ops/", "evaluation/", "models/llama.py")
+FORMS_LIVE_IN = ("ops/", "evaluation/", "models/llama.py", "inference/")
 GRADIENTS = {"grad", "value_and_grad", "vjp"}
-GRADIENTS_LIVE_IN = ("descent/", "training/", "evaluation/", "cli/train_run.py")
+GRADIENTS_LIVE_IN = ("descent/", "training/", "evaluation/", "runs/trainable.py")
 """Of energies in the first only; training takes that of its loss, evaluation compares."""
 
 

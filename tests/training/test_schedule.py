@@ -11,7 +11,7 @@ def close(rate, expected):
 
 @pytest.mark.parametrize("warmup", [1, 2, 10])
 def test_the_corners_of_the_cosine(warmup):
-    config = ScheduleConfig(warmup=warmup / 40, final=0.1)
+    config = ScheduleConfig("cosine", warmup=warmup / 40, final=0.1)
     rate = make_schedule(config, 0.5, 40)
     close(rate(0), 0.5 / (warmup + 1))
     close(rate(warmup - 1), 0.5 * warmup / (warmup + 1))
@@ -51,4 +51,4 @@ def test_a_run_of_any_length_has_a_rate():
 def test_the_warm_up_is_a_part_of_the_steps_and_never_all():
     config = ScheduleConfig(warmup=0.05)
     assert [warmup_steps(config, steps) for steps in (1, 20, 1000)] == [0, 1, 50]
-    assert warmup_steps(ScheduleConfig(warmup=0.99), 10) == 9
+    assert warmup_steps(ScheduleConfig("cosine", warmup=0.99), 10) == 9
