@@ -17,11 +17,11 @@ SIZE = 1024
 TRAINING = 3.0
 """FLOPs of a training step over those of its forward pass."""
 
-EFFICIENCY = 0.35
+EFFICIENCY = 0.25
 """The part of the speed of a large matrix product that training reaches, from runs of the preset
 ``tiny`` on two CPU cores; larger models reach more."""
 
-OVERHEAD = 30.0
+OVERHEAD = 40.0
 """Seconds for tokenizer, compilation, references and picture."""
 
 

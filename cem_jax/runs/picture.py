@@ -32,6 +32,7 @@ def draw(path: Path, runs: dict[str, Course], references: dict[str, float] | Non
     # A canvas of its own: the caller's pyplot state and backend are not ours.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
@@ -42,6 +43,7 @@ def draw(path: Path, runs: dict[str, Course], references: dict[str, float] | Non
     for axis, name in zip(axes, ("training tokens", "seconds of training"), strict=True):
         axis.set_xlabel(name)
         axis.grid(alpha=0.3)
+    axes[0].xaxis.set_major_formatter(EngFormatter(sep=""))
     _focus(axes[0], runs)
     for label, bits in (references or {}).items():
         # One beyond the curves would press them flat.
@@ -58,7 +60,7 @@ def draw(path: Path, runs: dict[str, Course], references: dict[str, float] | Non
 def _line(axis: Any, label: str, bits: float) -> None:
     axis.axhline(bits, color="0.4", linestyle=":", linewidth=1)
     where = ("axes fraction", "data")
-    axis.annotate(label, (0.99, bits), xycoords=where, ha="right", va="bottom", fontsize="small")
+    axis.annotate(label, (0.01, bits), xycoords=where, va="bottom", fontsize="small")
 
 
 def _curves(axis: Any, course: Course, against: str, label: str, colour: str) -> None:

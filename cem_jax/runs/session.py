@@ -133,7 +133,7 @@ def _finish(
 
 def show(summary: dict[str, Any], folder: RunFolder, console: Console) -> None:
     """The table of an ended run, its sample, and where it lies."""
-    console.print(table([summary], "Bits per byte compare across tokenizers; losses do not"))
+    console.print(table([summary], "what the run reached"))
     console.print(
         f"\nA sample:\n{summary['sample']}\n\nThe run is in {folder.path}: loss.png is its course.",
         markup=False,
