@@ -101,7 +101,7 @@ def fit(
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:
-            _set_suspect_aside(checkpoints, error.step - 1, line)
+            _set_suspect_aside(checkpoints, error.suspect, line)
             where = ", ".join(map(str, pipeline.rows_of(error.step - 1)))
             message = f"{error} The batch of that step is the rows {where} of the training text."
             raise NonFiniteError(message, error.step) from error
@@ -119,13 +119,10 @@ def _begin(folder: RunFolder, step: int, line: LiveLine) -> float:
     return seconds
 
 
-def _set_suspect_aside(checkpoints: Checkpoints, step: int, line: LiveLine) -> None:
-    """The state that a loss which is not finite was of, where it was saved and not evaluated.
-
-    States before it are known to be good: the loss that follows each was finite.
-    """
+def _set_suspect_aside(checkpoints: Checkpoints, step: int | None, line: LiveLine) -> None:
+    """The state that a loss which is not finite was of, where it was saved and not evaluated."""
     checkpoints.wait()
-    if checkpoints.latest() == step and not checkpoints.evaluated(step):
+    if step is not None and checkpoints.latest() == step and not checkpoints.evaluated(step):
         where = checkpoints.set_aside(step)
         line.say(f"the state of step {step} may be the cause: it was moved to {where}")
 

@@ -25,11 +25,14 @@ class NonFiniteError(ArithmeticError):
 
     Attributes:
         step: the step it was seen at, from 1; its batch is that of ``step - 1``.
+        suspect: the state that a loss which is not finite was of, which may have been saved. All
+            before it are known to be good: the loss that follows each was finite.
     """
 
-    def __init__(self, message: str, step: int) -> None:
+    def __init__(self, message: str, step: int, *, suspect: int | None = None) -> None:
         super().__init__(message)
         self.step = step
+        self.suspect = suspect
 
 
 class StoppedError(Exception):
@@ -172,10 +175,12 @@ def _record(records: list[Record], hooks: Hooks) -> None:
     if hooks.record is not None and whole:
         hooks.record(records[:whole])
     for record in records[whole:]:
-        _require_finite(record["step"], record, names)
+        _require_finite(record["step"], record, names, suspect=record["step"] - 1)
 
 
-def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
+def _require_finite(
+    step: int, record: Record, names: tuple[str, ...], *, suspect: int | None = None
+) -> None:
     for name in names:
         if not math.isfinite(record[name]):
             raise NonFiniteError(
@@ -183,4 +188,5 @@ def _require_finite(step: int, record: Record, names: tuple[str, ...]) -> None:
                 f"training stops here, and checkpoints from before it are kept. Lower the learning "
                 f"rate, warm up longer, or clip harder.",
                 step,
+                suspect=suspect,
             )

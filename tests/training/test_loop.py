@@ -108,9 +108,16 @@ def test_parameters_that_are_not_finite_are_not_saved():
         return {**state, "params": {"w": weight}}, metrics
 
     hooks = Hooks(save=lambda state, figures: saved.append(int(state["step"])))
-    with pytest.raises(NonFiniteError, match="parameters: got some that are not finite after"):
+    with pytest.raises(NonFiniteError, match="parameters: got some that are not finite") as raised:
         train({"step": jnp.int32(0)}, step, lambda index: index, config, hooks)
     assert saved == [3]
+    assert raised.value.suspect is None
+
+
+def test_the_state_that_a_bad_loss_was_of_is_the_suspect():
+    with pytest.raises(NonFiniteError) as raised:
+        train({"step": jnp.int32(0)}, fake_step(4), lambda index: index, config)
+    assert (raised.value.step, raised.value.suspect) == (5, 4)
 
 
 def test_the_clock_goes_on_where_it_stood():
