@@ -16,8 +16,6 @@ from cem_jax.runs.folder import RunFolder, next_folder, require_free
 
 DESCRIPTION = """Several runs side by side: one table, and one picture of their course.
 
-usage: cem compare A B ... [OPTIONS]
-
 Each of A, B, ... is the folder of a run that has ended, or a family to train first: llama,
 cem-attention, cem-mlp, cem. The families share all options, which are those of cem train, and see
 the text in the same order. An option that one of them lacks, such as --inner-steps for llama, is an
@@ -58,6 +56,10 @@ def main(arguments: list[str]) -> int:
             require_free(folder, resume=where.resume)
         else:
             _require_ended(folder)
+    if len(names) < 2:
+        raise ValueError(
+            f"runs: got {names[0]} alone, expected at least two; for one run use cem train."
+        )
     quiet()
     for name, folder in zip(names, folders, strict=True):
         if name in configs:
@@ -84,6 +86,10 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], Any]:
     """The families that are to be trained, and where."""
+    if any(word == "--model" or word.startswith("--model=") for word in rest):
+        raise ValueError(
+            "model: got --model, expected the families by name: cem compare llama cem."
+        )
     configs: dict[str, RunConfig] = {}
     where: Any = None
     if twice := [name for name in names if names.count(name) > 1]:

@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
 def _beside(figures: dict[str, Any], summary: dict[str, Any] | None) -> str:
     """How the figures compare with those of the run's end."""
     if summary is None:
-        return "The run has not ended: there is no summary to compare with."
+        return "There is no summary to compare with: the run was imported, or has not ended."
     names = ("valid_loss", "test_loss", "valid_bits_per_byte", "test_bits_per_byte")
     other = [name for name in names if figures[name] != summary[name]]
     if not other:

@@ -48,7 +48,8 @@ def draw(path: Path, runs: dict[str, Course], references: dict[str, float] | Non
     for label, bits in (references or {}).items():
         # One beyond the curves would press them flat.
         if bits < axes[0].get_ylim()[1]:
-            _line(axes[1], label, bits)
+            for axis in axes:
+                _line(axis, f"{label} (test)", bits)
     axes[0].set_ylabel("bits per byte")
     if axes[0].get_legend_handles_labels()[0]:
         axes[0].legend()
@@ -71,7 +72,10 @@ def _curves(axis: Any, course: Course, against: str, label: str, colour: str) ->
     loss = course.bits * np.array([record["loss"] for record in steps])
     width = min(SMOOTH, len(loss))
     smooth = np.convolve(loss, np.ones(width) / width, mode="valid")
-    axis.plot(where, loss, color=colour, alpha=0.15, linewidth=0.8)
+    # Where there is little to smooth, the steps themselves are the curve.
+    axis.plot(
+        where, loss, color=colour, alpha=0.15 if len(loss) > 2 * SMOOTH else 0.7, linewidth=0.8
+    )
     axis.plot(where[width - 1 :], smooth, color=colour, label=f"{label}: training")
     at = dict(zip([record["step"] for record in steps], where, strict=True))
     valid = [r for r in course.records if "valid_loss" in r and r["step"] in at]

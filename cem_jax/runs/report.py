@@ -19,9 +19,10 @@ def plan(config: RunConfig, count: ParameterCount, text: Text, seconds: float, o
     tokens = training.steps * training.batch * training.length
     available = text.rows["train"].predicted
     held_out = text.rows["valid"].predicted + text.rows["test"].predicted
-    minutes = max(1, round(seconds / 60))
+    minutes = round(seconds / 60)
+    ahead = f"about {minutes} minutes" if minutes > 1 else "about a minute"
     return (
-        f"about {minutes} minute{'s' if minutes > 1 else ''}, as this machine is now\n"
+        f"{ahead}, as this machine is now\n"
         f"{config.name}: {count.total:,} parameters ({count.without_embedding:,} without "
         f"embeddings) on the corpus {text.corpus.name!r}, {text.tokenizer.vocab_size:,} pieces\n"
         f"{training.steps:,} steps of {training.batch} x {training.length} tokens: "
@@ -67,7 +68,7 @@ ROWS = (
 
 def _references(summary: dict[str, Any]) -> dict[str, float]:
     return {
-        f"Kneser-Ney {order}, {vocabulary}": bits
+        f"Kneser-Ney {order}, {vocabulary}, test bits per byte": bits
         for vocabulary, orders in summary.get("references", {}).items()
         for order, bits in orders.items()
     }

@@ -53,6 +53,7 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
         require_same(stored, described)
         summary = folder.summary()
         if summary is not None and described["config"]["data"] == stored["config"]["data"]:
+            console.print(f"{out} has ended; its figures:", markup=False, highlight=False)
             show(summary, folder, console)
             return summary
     with console.status(f"reading {config.data.source} and its tokenizer"):

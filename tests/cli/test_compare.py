@@ -42,6 +42,8 @@ def test_families_are_trained_first_on_the_same_batches(own_text, tmp_path, caps
     [
         ([], "runs: got none"),
         (["llama", "llama"], "runs: got llama twice"),
+        (["llama"], "runs: got llama alone, expected at least two"),
+        (["llama", "cem", "--model", "cem"], "model: got --model, expected the families by name"),
         (["lama"], "runs: got 'lama', expected the folder of a run"),
         (["EMPTY"], "which holds no run"),
     ],
@@ -77,7 +79,7 @@ def test_a_comparison_that_is_stopped_says_how_to_go_on(own_text, tmp_path, caps
         raise StoppedError(3)
 
     monkeypatch.setattr("cem_jax.runs.session.run", stop)
-    line = ["compare", "llama", "--data", str(own_text), "--out", str(tmp_path / "out")]
+    line = ["compare", "llama", "cem", "--data", str(own_text), "--out", str(tmp_path / "out")]
     assert main(line) == 130
     captured = capsys.readouterr()
     assert "stopped after step 3, which is saved" in captured.err

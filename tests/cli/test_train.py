@@ -242,7 +242,7 @@ def test_a_run_that_does_not_end_says_so(error, status, message, monkeypatch, tm
 def test_a_run_from_text_to_figures(trained):
     for words in (
         "6 steps of 2 x 16 tokens",
-        "about 1 minute,",
+        "about a minute,",
         "step 4: validation loss",
         "test bits per byte",
         "Kneser-Ney 3-gram, 330 pieces",
