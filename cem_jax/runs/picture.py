@@ -73,9 +73,8 @@ def _curves(axis: Any, course: Course, against: str, label: str, colour: str) ->
     width = min(SMOOTH, len(loss))
     smooth = np.convolve(loss, np.ones(width) / width, mode="valid")
     # Where there is little to smooth, the steps themselves are the curve.
-    axis.plot(
-        where, loss, color=colour, alpha=0.15 if len(loss) > 2 * SMOOTH else 0.7, linewidth=0.8
-    )
+    alpha = 0.15 if len(loss) > 2 * SMOOTH else 0.7
+    axis.plot(where, loss, color=colour, alpha=alpha, linewidth=0.8)
     axis.plot(where[width - 1 :], smooth, color=colour, label=f"{label}: training")
     at = dict(zip([record["step"] for record in steps], where, strict=True))
     valid = [r for r in course.records if "valid_loss" in r and r["step"] in at]
