@@ -265,9 +265,9 @@ def test_a_run_from_text_to_figures(trained):
     assert summary["parameters"] - summary["parameters_without_embeddings"] == 330 * 16
     assert 0 < summary["train_tokens"] <= 6 * 2 * 16
     assert summary["tokens_per_second"] > 0
-    # P starts as the identity and has hardly moved.
+    # P starts as the identity; six steps at the peak rate move it a little.
     for name in ("attention", "mlp"):
-        assert 0 < summary[f"least_eigenvalue_{name}"] < 1.01
+        assert -0.5 < summary[f"least_eigenvalue_{name}"] < 0.999
     np.testing.assert_allclose(summary["test_perplexity"], math.exp(summary["test_loss"]))
     assert set(summary["references"]["330 pieces"]) == {"1-gram", "2-gram", "3-gram"}
 
