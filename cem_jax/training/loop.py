@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 
 class NonFiniteError(ArithmeticError):
-    """A loss or gradient that is no finite number; the run cannot go on from it.
+    """Losses, gradients or parameters that are no finite numbers; the run cannot go on from them.
 
     Attributes:
         step: the step it was seen at, from 1; its batch is that of ``step - 1``.
@@ -91,7 +91,8 @@ def train(
         The state after the last step.
 
     Raises:
-        NonFiniteError: a loss or a gradient is not finite. No state from there on is saved.
+        NonFiniteError: a loss, a gradient, a figure of an evaluation, or the parameters to save
+            are not finite. No state from there on is saved.
         StoppedError: the hook ``stop`` said so; the state was handed to ``save``.
     """
     hooks = Hooks() if hooks is None else hooks
