@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -110,7 +111,7 @@ class Checkpoints:
         self.wait()
         self._empty_trash()
         self._retention.add(step, metadata.get(METRIC))
-        with _Writing(self._folder):
+        with _writing(self._folder):
             saved = self._manager.save(
                 step,
                 args=args.Composite(state=args.PyTreeSave(state), metadata=args.JsonSave(beside)),
@@ -235,7 +236,7 @@ class Checkpoints:
         Raises:
             OSError: something could not be written.
         """
-        with _Writing(self._folder):
+        with _writing(self._folder):
             self._manager.wait_until_finished()
 
     def _empty_trash(self) -> None:
@@ -264,29 +265,20 @@ class Checkpoints:
             shutil.rmtree(self._folder / TRASH, ignore_errors=True)
 
 
-class _Writing:
-    """Turns whatever Orbax and TensorStore raise while they write into an OSError that explains."""
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn whatever Orbax and TensorStore raise while they write into an OSError that explains."""
+    try:
+        yield
+    except Exception as error:
+        raise OSError(
+            f"checkpoint: a state could not be written to {folder} ({_why(error, folder)})"
+        ) from error
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception):
-            raise OSError(
-                f"checkpoint: a state could not be written to {self.folder} ({self._why(error)})"
-            ) from error
-
-    def _why(self, error: Exception) -> str:
-        free = shutil.disk_usage(self.folder).free
-        if free < FULL:
-            return f"no space is left there: {free:,} bytes; free some"
-        reason = " ".join(str(error).split())[:120]
-        return f"{type(error).__name__}: {reason} ...; look at the permissions and quotas there"
+def _why(error: Exception, folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    if free < FULL:
+        return f"no space is left there: {free:,} bytes; free some"
+    reason = " ".join(str(error).split())[:120]
+    return f"{type(error).__name__}: {reason} ...; look at the permissions and quotas there"
