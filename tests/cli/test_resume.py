@@ -12,6 +12,7 @@ import small_run
 from cem_jax.cli.main import main
 from cem_jax.runs import fit
 from cem_jax.runs.loading import load
+from cem_jax.runs.lock import locked
 from cem_jax.runs.stopping import StopSignals
 
 
@@ -138,6 +139,15 @@ def test_the_same_line_begins_and_resumes(own_text, tmp_path, monkeypatch, train
     assert stop_after(2, line, monkeypatch) == 130
     assert main(line) == 0
     assert_ended_equal(trained, tmp_path / "run")
+
+
+def test_two_processes_never_train_in_one_folder(stopped, capsys):
+    """The second would clean away what the first is writing, and double its metrics."""
+    before = (stopped / "metrics.jsonl").read_bytes()
+    with locked(stopped):
+        assert main(["train", "--resume", "--out", str(stopped)]) == 2
+    assert "in which another process trains" in capsys.readouterr().err
+    assert (stopped / "metrics.jsonl").read_bytes() == before
 
 
 def test_another_machine_is_told(stopped, capsys):
