@@ -9,6 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.ops.checks import require_count
+from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
 from cem_jax.ops.visibility import Sites
@@ -60,6 +61,6 @@ class ContextScore(nnx.Module):
     def __call__(self, c: Float[Array, "B S D"], sites: Sites) -> tuple[Array, Array]:
         """Rotated context queries ``[B, S, H, K']`` and keys ``[B, S, G, K']``, not yet scaled."""
         table = rotation(sites.position, self.config.width, self.config.rotary, c.dtype)
-        query = jnp.einsum("bsd,dhk->bshk", c, self.wq[...].astype(c.dtype))
-        key = jnp.einsum("bsd,dgk->bsgk", c, self.wk[...].astype(c.dtype))
+        query = contract(c, self.wq[...].astype(c.dtype))
+        key = contract(c, self.wk[...].astype(c.dtype))
         return rotate(query, table), rotate(key, table)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
 from cem_jax.ops.checks import require_count, require_one_of
+from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.potentials import (
@@ -76,7 +77,7 @@ class ElementwiseEnergy(Energy):
 
     def condition(self, c: Float[Array, "B S D"], sites: Sites) -> Float[Array, "B S F"]:
         """The gate: a function of the position's own context, once for all steps."""
-        gate = jnp.einsum("bsd,df->bsf", c, self.gate[...].astype(c.dtype))
+        gate = contract(c, self.gate[...].astype(c.dtype))
         if self.config.form == "quadratic":
             return activate(gate, self.config.activation)
         return gate
@@ -85,7 +86,7 @@ class ElementwiseEnergy(Energy):
         self, u: Float[Array, "B L D"], context: Float[Array, "B L F"]
     ) -> Float[Array, "B L"]:
         """The energy of each position; see the class."""
-        up = jnp.einsum("bld,df->blf", u, self.up[...].astype(u.dtype))
+        up = contract(u, self.up[...].astype(u.dtype))
         up, gate = (x.astype(accumulation_dtype(x)) for x in (up, context))
         if self.config.form == "quadratic":
             return -jnp.sum(gate * jnp.square(up), axis=-1) / 2

@@ -23,6 +23,7 @@ from cem_jax.ops.checks import (
     require_one_of,
     require_positive,
 )
+from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
@@ -144,7 +145,7 @@ class InteractionEnergy(Energy):
     def condition(self, c: Float[Array, "B S D"], sites: Sites) -> InteractionContext:
         """Rotated keys, and ``c`` itself where a diagonal needs it."""
         table = rotation(sites.position, self.head_dim, self.config.rotary, c.dtype)
-        key = jnp.einsum("bsd,dgk->bsgk", c, self.wk[...].astype(c.dtype))
+        key = contract(c, self.wk[...].astype(c.dtype))
         score = (None, None) if self.score is None else self.score(c, sites)
         values = None if self.d is None else c
         return InteractionContext(rotate(key, table), sites, sites, table, values, *score)
@@ -153,7 +154,7 @@ class InteractionEnergy(Energy):
         self, u: Float[Array, "B L D"], context: InteractionContext
     ) -> Float[Array, "B L"]:
         """The energy of each position; see the class."""
-        query = jnp.einsum("bld,dhk->blhk", u, self.wq[...].astype(u.dtype))
+        query = contract(u, self.wq[...].astype(u.dtype))
         terms = AttentionTerms(
             query=rotate(query, context.rotation),
             key=context.key,

@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
 from cem_jax.ops.checks import require_count
+from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 
@@ -46,5 +46,5 @@ class MemoryEnergy(Energy):
 
     def __call__(self, u: Float[Array, "B L D"], context: Any) -> Float[Array, "B L"]:
         """The energy of each position; see the class."""
-        scores = jnp.einsum("bld,dm->blm", u, self.patterns[...].astype(u.dtype))
+        scores = contract(u, self.patterns[...].astype(u.dtype))
         return -jax.nn.logsumexp(scores.astype(accumulation_dtype(scores)), axis=-1)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.checks import head_width, require_count, require_heads
 from cem_jax.ops.constrain import constrain
+from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import require_hidden
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
@@ -83,14 +84,15 @@ class MHASublayer(nnx.Module):
         c = self.norm(h).astype(self.dtype)
         table = rotation(sites.position, self.wq.shape[-1], self.config.rotary, c.dtype)
         weights = (w[...].astype(c.dtype) for w in (self.wq, self.wk, self.wv))
-        query, key, value = (jnp.einsum("bld,dhk->blhk", c, w) for w in weights)
-        mask = self.config.visible.allowed(sites, sites)
+        query, key, value = (contract(c, w) for w in weights)
+        read_sites = self.config.visible.read(sites)
+        mask = self.config.visible.allowed(read_sites, read_sites)
         read = jax.nn.dot_product_attention(
             rotate(query, table), rotate(key, table), value, mask=mask[:, None]
         )
         # The library gives a row without any key the mean of all values.
         read = jnp.where(jnp.any(mask, axis=-1)[:, :, None, None], read, 0)
-        out = jnp.einsum("blhk,hkd->bld", read, self.wo[...].astype(c.dtype))
+        out = contract(read, self.wo[...].astype(c.dtype), axes=2)
         return constrain(h + out.astype(h.dtype), "B L D")
 
 
@@ -143,5 +145,5 @@ class SwiGLUSublayer(nnx.Module):
         h = constrain(h, "B L D")
         c = self.norm(h).astype(self.dtype)
         gate, up, down = (w[...].astype(c.dtype) for w in (self.gate, self.up, self.down))
-        hidden = jax.nn.silu(c @ gate) * (c @ up)
-        return constrain(h + (hidden @ down).astype(h.dtype), "B L D")
+        hidden = jax.nn.silu(contract(c, gate)) * contract(c, up)
+        return constrain(h + contract(hidden, down).astype(h.dtype), "B L D")

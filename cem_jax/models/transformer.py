@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from cem_jax.models.config import Sublayer, TransformerConfig
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.constrain import constrain
+from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
@@ -82,7 +83,7 @@ class Transformer(nnx.Module):
         """The readout of `hidden`."""
         matrix = self.embedding if self.readout is None else self.readout
         dtype = self.config.dtype
-        logits = jnp.einsum("bld,vd->blv", hidden.astype(dtype), matrix[...].astype(dtype))
+        logits = contract(hidden.astype(dtype), matrix[...].astype(dtype), y_end="back")
         return constrain(logits, "B L V")
 
 

@@ -70,15 +70,24 @@ class Visible:
     Attributes:
         causal: whether the future is hidden.
         window: how many positions are visible, the own one included; at least 1. None: all.
+        packed: whether a row may hold several documents or padding. False promises that each is one
+            whole document, whose positions count up from its first: segments are then not looked
+            at. Kernels that know no segments ask for it.
     """
 
     causal: bool = True
     window: int | None = None
+    packed: bool = True
 
     def __post_init__(self) -> None:
         require_kind("causal", self.causal, bool)
+        require_kind("packed", self.packed, bool)
         if self.window is not None:
             require_count("window", self.window)
+
+    def read(self, sites: Sites) -> Sites:
+        """Sites as this rule takes them: of rows that are not packed, one document each."""
+        return sites if self.packed else sites._replace(segment=jnp.ones_like(sites.segment))
 
     def allowed(self, query: Sites, key: Sites) -> Bool[Array, "B L S"]:
         """The boolean mask of a tile of queries against a tile of keys."""
