@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, Literal, get_args
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from cem_jax.ops import attention_reference
-from cem_jax.ops.attention_terms import AttentionTerms
+from cem_jax.ops import attention_blockwise, attention_reference
+from cem_jax.ops.attention_backend import AttentionBackend, choose, kernel, refusal
+from cem_jax.ops.attention_kernel import attended_by
+from cem_jax.ops.attention_tangent import moving
+from cem_jax.ops.attention_terms import Attended, AttentionTerms, energy_of
 from cem_jax.ops.visibility import Sites, Visible
 
-AttentionBackend = Literal["reference", "plain"]
+Attend = Callable[[Visible, AttentionTerms, Sites, Sites], Attended]
+"""A backend: one pass over the keys, differentiable as often as it promises."""
 
 _QUERY_SIDE = ("query", "weight")
 
@@ -30,7 +32,7 @@ def attention_energy(
     query_sites: Sites,
     key_sites: Sites,
     visible: Visible,
-    backend: AttentionBackend = "reference",
+    backend: AttentionBackend = "auto",
 ) -> Float[Array, "B L"]:
     """The energy of each position, summed over heads; equations (2), (4), (5) and (5b).
 
@@ -44,68 +46,87 @@ def attention_energy(
         query_sites: ``[B, L]`` positions and segments of the queries.
         key_sites: ``[B, S]`` positions and segments of the keys.
         visible: the rule of visibility, static.
-        backend: ``"reference"`` carries the derivative
+        backend: every one but ``"plain"``, which JAX differentiates with no custom rule under it,
+            carries the derivative
             d eps = -(o . dq + m . dw) + (the terms in keys, context, bias and tau),
-            o = sum_j p_j k_j, m = sum_j p_j c_j; ``"plain"`` is differentiated by JAX, with no
-            custom rule under it.
+            o = sum_j p_j k_j, m = sum_j p_j c_j. ``"reference"`` and ``"blockwise"`` are
+            differentiable to any order; a kernel twice. `ops.attention_backend` lists them and
+            what ``"auto"`` chooses.
 
     Returns:
         ``[B, L]``, float32 or wider.
 
     Raises:
-        ValueError: for an unknown backend, or heads, widths and lengths that do not fit.
+        ValueError: for a backend that is unknown or cannot compute these operands here, or heads,
+            widths and lengths that do not fit.
     """
     _check(terms, query_sites, key_sites)
+    query_sites, key_sites = visible.read(query_sites), visible.read(key_sites)
     if backend == "plain":
         return attention_reference.energy(terms, query_sites, key_sites, visible)
-    if backend == "reference":
-        return _reference(visible, terms, query_sites, key_sites)
-    known = get_args(AttentionBackend)
-    raise ValueError(f"attention backend: got {backend!r}, expected one of {known}.")
+    operands = visible, terms, query_sites, key_sites
+    reason = None if backend == "auto" else refusal(backend, *operands)
+    if reason is not None:
+        raise ValueError(
+            f"attention backend: got {backend!r}, expected one that can compute these operands, "
+            f"and it cannot: {reason} Use 'auto'."
+        )
+    return _given(choose(backend, *operands).backend)(*operands)
 
 
-def _with_given_derivative(backend: ModuleType) -> Callable[..., Array]:
-    """The backend's energy, whose derivative in (q, w) is the backend's readout."""
+def with_given_derivative(attended: Attend, smooth: Attend) -> Callable[..., Array]:
+    """The energy whose derivative in (q, w) is what a pass over the keys reads out.
+
+    Args:
+        attended: the backend's pass.
+        smooth: a pass in pure JAX, for the derivative in keys, context, bias, context scores and
+            tau, so that it can be differentiated on.
+    """
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
     def energy(visible: Visible, terms: AttentionTerms, query: Sites, key: Sites) -> Array:
-        return backend.energy(terms, query, key, visible)
+        return energy_of(terms, attended(visible, terms, query, key).log_sum)
 
     @functools.partial(energy.defjvp, symbolic_zeros=True)
     def rule(visible: Visible, primals: Any, tangents: Any) -> tuple[Array, Array]:
         terms, query, key = primals
         value = energy(visible, terms, query, key)
-        change = {
-            name: tangent
-            for name, tangent in tangents[0]._asdict().items()
-            if tangent is not None and not isinstance(tangent, SymbolicZero)
-        }
+        change = moving(tangents[0])
         derivative = jnp.zeros_like(value)
         if any(name in change for name in _QUERY_SIDE):
-            readout, mean = backend.attend(terms, query, key, visible)
-            for name, slope in zip(_QUERY_SIDE, (readout, mean), strict=True):
+            found = attended(visible, terms, query, key)
+            for name, slope in zip(_QUERY_SIDE, (found.readout, found.mean), strict=True):
                 if name in change:
                     derivative -= _inner(slope, change.pop(name))
         if change:
-            # Keys, context, bias, context scores and tau: linear in their tangents, in pure JAX.
-            moved = {name: getattr(terms, name) for name in change}
-            derivative += jax.jvp(
-                lambda moved: backend.energy(terms._replace(**moved), query, key, visible),
-                (moved,),
-                (change,),
-            )[1]
+            still = {name: getattr(terms, name) for name in change}
+
+            def value_at(moved: dict[str, Array]) -> Array:
+                moved_terms = terms._replace(**moved)
+                return energy_of(moved_terms, smooth(visible, moved_terms, query, key).log_sum)
+
+            derivative += jax.jvp(value_at, (still,), (change,))[1]
         return value, derivative
 
     return energy
 
 
-def _inner(slope: Array, tangent: Array) -> Float[Array, "B L"]:
+def _inner(slope: Array | None, tangent: Array) -> Float[Array, "B L"]:
     """The inner product over all axes but batch and position."""
+    assert slope is not None
     product = slope * tangent.astype(slope.dtype)
     return jnp.sum(product, axis=tuple(range(2, product.ndim)))
 
 
-_reference = _with_given_derivative(attention_reference)
+@functools.cache
+def _given(backend: AttentionBackend) -> Callable[..., Array]:
+    """The energy with a given derivative, one for each backend."""
+    if backend == "reference":
+        return with_given_derivative(attention_reference.attended, attention_reference.attended)
+    smooth = attention_blockwise.attended
+    return with_given_derivative(
+        smooth if backend == "blockwise" else attended_by(kernel(backend)), smooth
+    )
 
 
 def _check(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> None:

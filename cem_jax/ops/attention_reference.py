@@ -6,7 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from cem_jax.ops.attention_terms import AttentionTerms, masked_logits, shared
+from cem_jax.ops.attention_terms import (
+    Attended,
+    AttentionTerms,
+    energy_of,
+    head_sums,
+    masked_logits,
+    shared,
+)
 from cem_jax.ops.visibility import Sites, Visible
 
 
@@ -15,36 +22,20 @@ def energy(
 ) -> Float[Array, "B L"]:
     """-sum_h tau_h log sum_j exp(logit_hij), with no custom rule under it."""
     masked, row = masked_logits(terms, query_sites, key_sites, visible)
-    total = jnp.where(row[..., 0], jax.nn.logsumexp(masked, axis=-1), 0.0)
-    temperature = jnp.atleast_1d(terms.temperature).astype(total.dtype)
-    return -jnp.sum(temperature[None, :, None] * total, axis=1)
+    log_sum = jnp.where(row[..., 0], jax.nn.logsumexp(masked, axis=-1), 0.0)
+    return energy_of(terms, log_sum)
 
 
-def attend(
-    terms: AttentionTerms, query_sites: Sites, key_sites: Sites, visible: Visible
-) -> tuple[Float[Array, "B L H K"], Float[Array, "B L *H D"] | None]:
-    """The readout ``o = sum_j p_hj k_j`` and, with a diagonal, ``m = sum_j p_hj c_j``.
-
-    With a shared diagonal ``m`` is summed over heads, ``[B, L, D]``. Both are zero in a row that
-    sees nothing. ``-(o, m)`` is the derivative of `energy` in ``(q, w)``.
-    """
-    masked, row = masked_logits(terms, query_sites, key_sites, visible)
+def attended(visible: Visible, terms: AttentionTerms, query: Sites, key: Sites) -> Attended:
+    """Log-sum-exp, readout and mean of every query, by JAX's own derivatives."""
+    masked, row = masked_logits(terms, query, key, visible)
+    log_sum = jnp.where(row[..., 0], jax.nn.logsumexp(masked, axis=-1), 0.0)
     probability = jnp.where(row, jax.nn.softmax(masked, axis=-1), 0.0)
-    wide = probability.dtype
-    batch, heads, length, keys = probability.shape
-    groups = terms.key.shape[2]
-    # Probabilities meet the keys in the keys' own dtype, as fused attention does.
-    narrow = probability.astype(terms.key.dtype)
-    grouped = narrow.reshape(batch, groups, heads // groups, length, keys)
-    readout = jnp.einsum("bgels,bsgk->blgek", grouped, terms.key, preferred_element_type=wide)
-    readout = readout.reshape(batch, length, heads, terms.key.shape[3])
-    if terms.weight is None:
-        return readout, None
+    readout = jnp.swapaxes(head_sums(probability, terms.key), 1, 2)
+    if terms.weight is None or terms.context is None:
+        return Attended(log_sum, readout)
     if shared(terms):
-        summed = jnp.sum(probability, axis=1).astype(terms.key.dtype)
-        mean = jnp.einsum("bls,bsd->bld", summed, terms.context, preferred_element_type=wide)
-    else:
-        # Swapped afterwards: XLA has no bfloat16 product on CPU that writes the axes as "blhd".
-        mean = jnp.einsum("bhls,bsd->bhld", narrow, terms.context, preferred_element_type=wide)
-        mean = jnp.swapaxes(mean, 1, 2)
-    return readout, mean
+        summed = jnp.sum(probability, axis=1, keepdims=True)
+        return Attended(log_sum, readout, head_sums(summed, terms.context)[:, 0])
+    means = jnp.swapaxes(head_sums(probability, terms.context), 1, 2)
+    return Attended(log_sum, readout, means)

@@ -35,6 +35,27 @@ class AttentionTerms(NamedTuple):
     context_key: Float[Array, "B S G C"] | None = None
 
 
+class Attended(NamedTuple):
+    """What a pass over the keys gives each query; all zero in a row that sees nothing.
+
+    Attributes:
+        log_sum: ``log sum_j exp(logit_hij)``, float32 or wider.
+        readout: ``o = sum_j p_hj k_j``.
+        mean: ``m = sum_j p_hj c_j`` of each head, or summed over heads where one diagonal serves
+            all; None without a diagonal.
+    """
+
+    log_sum: Float[Array, "B H L"]
+    readout: Float[Array, "B L H K"]
+    mean: Float[Array, "B L *H D"] | None = None
+
+
+def energy_of(terms: AttentionTerms, log_sum: Float[Array, "B H L"]) -> Float[Array, "B L"]:
+    """-sum_h tau_h log_sum_h; equation (2)."""
+    temperature = jnp.atleast_1d(terms.temperature).astype(log_sum.dtype)
+    return -jnp.sum(temperature[None, :, None] * log_sum, axis=1)
+
+
 def shared(terms: AttentionTerms) -> bool:
     """Whether one diagonal serves all heads."""
     return terms.weight is not None and terms.weight.ndim == 3
@@ -52,6 +73,22 @@ def grouped_scores(query: Array, key: Array) -> Float[Array, "B H L S"]:
     grouped = group_heads(query, key.shape[2])
     scores = jnp.einsum("blgek,bsgk->bgels", grouped, key, preferred_element_type=wide)
     return scores.reshape(query.shape[0], query.shape[2], query.shape[1], key.shape[1])
+
+
+def head_sums(p: Float[Array, "B H L S"], values: Array) -> Float[Array, "B H L N"]:
+    """sum_j p_hij v_j for values of groups of heads, ``[B, S, G, N]``, or of all, ``[B, S, N]``.
+
+    Probabilities meet the values in the values' own dtype, as fused attention does; summed in
+    that of ``p``.
+    """
+    narrow = p.astype(values.dtype)
+    if values.ndim == 3:
+        return jnp.einsum("bhls,bsn->bhln", narrow, values, preferred_element_type=p.dtype)
+    batch, heads, length, keys = p.shape
+    groups = values.shape[2]
+    grouped = narrow.reshape(batch, groups, heads // groups, length, keys)
+    sums = jnp.einsum("bgels,bsgn->bgeln", grouped, values, preferred_element_type=p.dtype)
+    return sums.reshape(batch, heads, length, values.shape[3])
 
 
 def logits(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> Float[Array, "B H L S"]:

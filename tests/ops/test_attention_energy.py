@@ -5,35 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters.partial_eval import dce_jaxpr
 from jax.test_util import check_grads
+from operands import PACKED, VARIANTS, B, C, G, H, K, L, W, terms
 
 from cem_jax import Sites, Visible
+from cem_jax.ops import attention_tiles
 from cem_jax.ops.attention_energy import attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
-
-B, L, H, G, K, D, W, C = 2, 4, 4, 2, 3, 5, 3, 2
-PACKED = Sites(
-    jnp.array([[0, 1, 0, 1], [0, 1, 0, 0]], jnp.int32),
-    jnp.array([[1, 1, 2, 2], [1, 1, 0, 0]], jnp.int32),
-)
-
-
-def terms(weight="head", temperature=(), full=True):
-    """Every operand, or queries, keys and tau alone."""
-    plain = AttentionTerms(
-        query=cases.normal("q", B, L, H, K),
-        key=cases.normal("k", B, L, G, K),
-        temperature=1.0 + cases.normal("tau", *temperature) ** 2,
-    )
-    if not full:
-        return plain
-    return plain._replace(
-        weight=cases.normal("w", *((B, L, H, D) if weight == "head" else (B, L, D))),
-        context=cases.normal("c", B, L, D),
-        bias=cases.normal("b", H, W),
-        context_query=cases.normal("cq", B, L, H, C),
-        context_key=cases.normal("ck", B, L, G, C),
-    )
 
 
 def energy(made, visible=Visible(), backend="reference", sites=PACKED):  # noqa: B008 - frozen
@@ -68,13 +47,7 @@ def by_loops(terms, sites, visible):
     return energy
 
 
-BACKENDS = ("reference", "plain")
-VARIANTS = {
-    "plain terms": lambda: terms(full=False),
-    "diagonal per head": lambda: terms("head"),
-    "shared diagonal": lambda: terms("shared"),
-    "tau per head": lambda: terms("shared", (H,)),
-}
+BACKENDS = ("reference", "plain", "blockwise")
 over = pytest.mark.parametrize("name", VARIANTS)
 
 
@@ -109,10 +82,11 @@ def test_derivatives_of_first_and_second_order_equal_the_plain_backend(name, x64
         )
 
     both = jax.jit(lambda made: [derivatives(made, backend) for backend in BACKENDS])
-    given, plain = both(made)
-    for mine, other in zip(jax.tree.leaves(given), jax.tree.leaves(plain), strict=True):
-        assert np.isfinite(mine).all()
-        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
+    given, plain, tiled = both(made)
+    for mine in (given, tiled):
+        for one, other in zip(jax.tree.leaves(mine), jax.tree.leaves(plain), strict=True):
+            assert np.isfinite(one).all()
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 def test_second_derivative_in_tau_is_right(x64):
@@ -145,11 +119,13 @@ def test_gradient_in_the_query_is_attention_with_keys_as_values():
     np.testing.assert_allclose(-slope, both(made.query)[1], rtol=1e-6, atol=1e-6)
 
 
-def test_inner_derivative_holds_three_products():
-    """Scores of the value, scores and readout of the derivative: no derivative in the keys."""
+def test_inner_derivative_holds_two_products():
+    """Scores and readout: what nobody asks for, the value and derivatives in the keys, is gone."""
     made = terms(full=False)
     slope = jax.grad(lambda query: jnp.sum(energy(made._replace(query=query))))
-    assert str(jax.make_jaxpr(slope)(made.query)).count("dot_general") == 3
+    closed = jax.make_jaxpr(slope)(made.query)
+    live, _ = dce_jaxpr(closed.jaxpr, [True])
+    assert str(live).count("dot_general") == 2
 
 
 def test_huge_logits_stay_finite():
@@ -178,3 +154,9 @@ def test_attention_over_more_keys_than_queries():
     np.testing.assert_allclose(
         attention_energy(last, sites, dense, Visible()), whole[:, -1:], rtol=1e-6, atol=1e-6
     )
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(attention_tiles, "_ROWS", 3)
+    monkeypatch.setattr(attention_tiles, "_COLUMNS", 2)
