@@ -127,7 +127,7 @@ def test_scan_equals_a_python_loop_for_one_two_and_three_steps(name):
 @cases.over(cases.ENERGIES)
 def test_training_derivative_is_finite_and_the_same_with_remat(name):
     built, params, _ = compiled(name)
-    again = cases.layer(cases.ENERGY[name].config, remat=True)
+    again = cases.layer(cases.ENERGY[name].config, remat="full")
     sites, weight = cases.packed(), cases.normal("weight", B, L, D)
 
     def loss(graph, params, h):

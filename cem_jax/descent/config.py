@@ -13,6 +13,7 @@ from cem_jax.ops.checks import (
     require_kind_or_none,
     require_one_of,
 )
+from cem_jax.ops.remat import Remat, require_remat
 
 NormMode = Literal["default", "exact", "once", "none"]
 
@@ -29,9 +30,9 @@ class DescentConfig:
         step_size: eta.
         preconditioner: P; None is the identity.
         unroll: how many steps the scan unrolls.
-        remat: whether each step is recomputed in the training derivative; memory then grows by
-            the carried x alone for each further step. Not with ``unroll``: the compiler would
-            merge the copies of straight code and save nothing.
+        remat: what the training derivative keeps of each step; see `ops.remat`. With ``"full"``
+            memory grows by the carried x alone for each further step. Anything but ``"none"`` not
+            with ``unroll``: the compiler would merge the copies of straight code and save nothing.
     """
 
     steps: int = 1
@@ -39,17 +40,17 @@ class DescentConfig:
     step_size: StepSizeConfig = StepSizeConfig()
     preconditioner: PreconditionerConfig | None = None
     unroll: int = 1
-    remat: bool = False
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         require_count("steps", self.steps)
         require_count("unroll", self.unroll)
-        require_kind("remat", self.remat, bool)
+        require_remat("remat", self.remat)
         require_kind("step_size", self.step_size, StepSizeConfig)
         require_kind_or_none("preconditioner", self.preconditioner, PreconditionerConfig)
-        if self.remat and self.unroll > 1:
+        if self.remat != "none" and self.unroll > 1:
             raise ValueError(
-                f"unroll: got {self.unroll} with remat, expected 1, since steps in straight code "
-                f"are not recomputed; choose one of the two."
+                f"unroll: got {self.unroll} with remat={self.remat!r}, expected 1, since steps in "
+                f"straight code are not recomputed; choose one of the two."
             )
         require_one_of("norm_mode", self.norm_mode, get_args(NormMode))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from cem_jax.descent.per_position import PerPosition
 from cem_jax.ops.checks import require_count
 from cem_jax.ops.dtypes import accumulation_dtype
+from cem_jax.ops.remat import Remat, rematerialised
 
 Value = Callable[[Array], Array]
 
@@ -47,7 +48,7 @@ def descend(
     guard: bool = False,
     trace: bool = False,
     unroll: int = 1,
-    remat: bool = False,
+    remat: Remat = "none",
 ) -> Descent:
     """x^(t+1) = x^(t) + update(grad_u sum_i eps_i(u^(t))),  u^(t) = at(x^(t)); equation (1).
 
@@ -69,8 +70,8 @@ def descend(
             and reach every weight; plain and preconditioned steps need no guard.
         trace: whether energies and gradient norms are recorded; free when they are not.
         unroll: how many steps the scan unrolls, at least 1.
-        remat: whether a step's intermediates are recomputed in the outer derivative, so that
-            memory grows by the carry alone for each further step.
+        remat: what the outer derivative keeps of a step; with ``"full"`` memory grows by the carry
+            alone for each further step.
 
     Returns:
         A `Descent`.
@@ -100,7 +101,7 @@ def descend(
         update = _stopped(update, still)
         return (x + update.astype(x.dtype), state), record
 
-    body = jax.checkpoint(step) if remat else step
+    body = rematerialised(step, remat)
     start = (x0, transform.init(x0))
     try:
         (x, _), record = jax.lax.scan(body, start, jnp.arange(steps), unroll=min(unroll, steps))

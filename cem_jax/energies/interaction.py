@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
 from cem_jax.energies.context_terms import ContextScore, ContextScoreConfig, RelativeBias
-from cem_jax.ops.attention_energy import AttentionBackend, attention_energy
+from cem_jax.ops.attention_backend import AttentionBackend, choose
+from cem_jax.ops.attention_energy import attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
 from cem_jax.ops.checks import (
     head_width,
@@ -50,7 +51,9 @@ class InteractionConfig:
         relative_bias: W, the length of a learned bias per head and distance, zero at the start
             (256 is usual); None has none.
         context_score: a score of the context alone, of its own width; None has none.
-        backend: which implementation computes the energy; see `ops.attention_energy`.
+        backend: which implementation computes the energy, the one switch for it; one that cannot,
+            here or with these options, is replaced and the reason logged; see
+            `ops.attention_backend`.
     """
 
     heads: int
@@ -63,7 +66,7 @@ class InteractionConfig:
     learn_temperature: bool = False
     relative_bias: int | None = None
     context_score: ContextScoreConfig | None = None
-    backend: AttentionBackend = "reference"
+    backend: AttentionBackend = "auto"
 
     def __post_init__(self) -> None:
         require_heads(self.heads, self.key_heads, self.head_dim)
@@ -165,13 +168,9 @@ class InteractionEnergy(Energy):
             context_query=context.context_query,
             context_key=context.context_key,
         )
-        return attention_energy(
-            terms,
-            context.query_sites,
-            context.key_sites,
-            self.config.visible,
-            backend=self.config.backend,
-        )
+        sites, visible = (context.query_sites, context.key_sites), self.config.visible
+        choice = choose(self.config.backend, visible, terms, *sites)
+        return attention_energy(terms, *sites, visible, choice.backend)
 
     def _temperature(self, dtype: jnp.dtype) -> Float[Array, ""]:
         if self.log_temperature is None:

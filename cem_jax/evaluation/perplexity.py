@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.data.packing import Batch, PackedRows
-from cem_jax.ops.cross_entropy import cross_entropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +53,9 @@ def make_row_nats(graph: nnx.GraphDef[Any]) -> RowNats:
     """The jitted map (params, batch) -> summed nats of each row ``[B]``."""
 
     def row_nats(params: dict[str, Any], batch: Batch) -> Float[Array, "B"]:
-        logits = nnx.merge(graph, params)(batch.inputs, batch.sites)
-        one = jax.vmap(lambda *row: cross_entropy(*(x[None] for x in row))[0])
-        return one(logits, batch.targets, batch.mask)
+        model = nnx.merge(graph, params)
+        nats = model.nats(batch.inputs, batch.targets, batch.mask, batch.sites)
+        return jnp.sum(nats, axis=1)
 
     return jax.jit(row_nats)
 

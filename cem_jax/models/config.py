@@ -17,6 +17,7 @@ from cem_jax.models.layer import CEMConfig
 from cem_jax.models.llama import MHAConfig, SwiGLUConfig
 from cem_jax.ops.checks import require_count, require_one_of, require_positive
 from cem_jax.ops.dtypes import require_floating
+from cem_jax.ops.remat import Remat, require_remat
 from cem_jax.ops.visibility import Sites
 
 Family = Literal["llama", "cem-attention", "cem-mlp", "cem"]
@@ -48,14 +49,14 @@ class Recipe:
         steps: T of both sublayers.
         diagonal: of the interaction energy.
         preconditioner: of both sublayers; None is the identity.
-        remat: whether sublayers, and each inner step within them, are recomputed in the training
-            derivative.
+        remat: what the training derivative keeps of sublayers, and of each inner step within
+            them; see `ops.remat`.
     """
 
     steps: int = 2
     diagonal: Literal["none", "head", "shared"] = "shared"
     preconditioner: PreconditionerConfig | None = PreconditionerConfig(rank=16)
-    remat: bool = False
+    remat: Remat = "none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +73,9 @@ class TransformerConfig:
         norm_eps: of every RMS norm.
         dtype: of the products, ``"float32"`` or ``"bfloat16"`` (``"float64"`` in tests);
             parameters and the residual stream stay float32.
-        remat: whether each sublayer is recomputed in the training derivative, attention and MLP
-            separately; `DescentConfig.remat` does so for each inner step.
+        remat: what the training derivative keeps of each sublayer, attention and MLP separately:
+            ``"none"`` all, ``"products"`` those with weights, ``"full"`` its input alone;
+            `DescentConfig.remat` says so for each inner step.
     """
 
     vocab_size: int
@@ -84,13 +86,14 @@ class TransformerConfig:
     tie_embeddings: bool = True
     norm_eps: float = 1e-5
     dtype: str = "float32"
-    remat: bool = False
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "dim", "layers"):
             require_count(name, getattr(self, name))
         require_positive("norm_eps", self.norm_eps)
         require_floating("dtype", self.dtype)
+        require_remat("remat", self.remat)
         for name in ("attention", "mlp"):
             _require_sublayer(name, getattr(self, name))
 
@@ -173,6 +176,6 @@ def preset_descent(recipe: Recipe, layers: int) -> DescentConfig:
         step_size=StepSizeConfig(initial=round(0.15 * math.sqrt(3 / layers), 4)),
         preconditioner=recipe.preconditioner,
         # A few steps compile to straight code, which XLA fuses; many would only compile longer.
-        unroll=1 if recipe.remat else min(recipe.steps, 4),
+        unroll=min(recipe.steps, 4) if recipe.remat == "none" else 1,
         remat=recipe.remat,
     )

@@ -7,13 +7,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from cem_jax.models.config import Sublayer, TransformerConfig
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.constrain import constrain
 from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
+from cem_jax.ops.readout import readout_cross_entropy, readout_nats
+from cem_jax.ops.remat import rematerialised
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
 
@@ -27,9 +29,9 @@ class Block(nnx.Module):
         self.mlp: Sublayer = config.mlp.build(config.dim, **common)
 
     def __call__(self, h: Float[Array, "B L D"], sites: Sites) -> Float[Array, "B L D"]:
-        """The next ``h``; with remat the two sublayers are recomputed one by one."""
+        """The next ``h``; what remat has recomputed is so for each sublayer by itself."""
         for sublayer in (self.attention, self.mlp):
-            h = (jax.checkpoint(sublayer) if self.remat else sublayer)(h, sites)
+            h = rematerialised(sublayer, self.remat)(h, sites)
         return h
 
 
@@ -81,10 +83,36 @@ class Transformer(nnx.Module):
 
     def logits(self, hidden: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
         """The readout of `hidden`."""
+        return constrain(contract(*self._read(hidden), y_end="back"), "B L V")
+
+    def cross_entropy(
+        self,
+        tokens: Int[Array, "B L"],
+        targets: Int[Array, "B L"],
+        mask: Bool[Array, "B L"],
+        sites: Sites | None = None,
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Summed nats and the number of targets in the mask, without whole logits.
+
+        See `ops.readout.readout_cross_entropy`.
+        """
+        hidden, matrix = self._read(self.hidden(tokens, sites))
+        return readout_cross_entropy(hidden, matrix, targets, mask)
+
+    def nats(
+        self,
+        tokens: Int[Array, "B L"],
+        targets: Int[Array, "B L"],
+        mask: Bool[Array, "B L"],
+        sites: Sites | None = None,
+    ) -> Float[Array, "B L"]:
+        """The nats of each target, zero outside the mask, without whole logits."""
+        return readout_nats(*self._read(self.hidden(tokens, sites)), targets, mask)
+
+    def _read(self, hidden: Array) -> tuple[Array, Array]:
+        """The operands of the readout, in the compute dtype."""
         matrix = self.embedding if self.readout is None else self.readout
-        dtype = self.config.dtype
-        logits = contract(hidden.astype(dtype), matrix[...].astype(dtype), y_end="back")
-        return constrain(logits, "B L V")
+        return hidden.astype(self.config.dtype), matrix[...].astype(self.config.dtype)
 
 
 def _require_tokens(tokens: Array) -> None:

@@ -8,7 +8,6 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.data.packing import Batch
-from cem_jax.ops.cross_entropy import cross_entropy
 
 
 def summed_loss(
@@ -20,9 +19,9 @@ def summed_loss(
     tokens as they hold, whatever their documents and padding.
 
     Args:
-        graph: of a model that maps ``(inputs, sites)`` to logits ``[B, L, V]``.
+        graph: of a `Transformer`, or another model with its ``cross_entropy``.
         params: its parameters.
         batch: rows.
     """
-    logits = nnx.merge(graph, params)(batch.inputs, batch.sites)
-    return cross_entropy(logits, batch.targets, batch.mask)
+    model = nnx.merge(graph, params)
+    return model.cross_entropy(batch.inputs, batch.targets, batch.mask, batch.sites)

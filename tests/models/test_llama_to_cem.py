@@ -56,7 +56,7 @@ def replaced(config, name, **changes):
 
 @pytest.mark.parametrize("family", ["llama", *FAMILIES])
 def test_config_of_a_preset_llama_is_the_presets_own(family):
-    recipe = Recipe(steps=3, diagonal="head", remat=True)
+    recipe = Recipe(steps=3, diagonal="head", remat="full")
     for chosen in (None, recipe):
         own = TransformerConfig.small(family, chosen)
         llama = TransformerConfig.small("llama")

@@ -14,7 +14,7 @@ B, L = 2, 64
 
 def temporary_arrays(family, steps):
     """In units of one float32 ``[B, L, D]``."""
-    recipe = Recipe(steps, "none", PreconditionerConfig(4), remat=True)
+    recipe = Recipe(steps, "none", PreconditionerConfig(4), remat="full")
     config = TransformerConfig.tiny(family, recipe, vocab_size=64)
     config = dataclasses.replace(config, layers=2)
     graph, state = nnx.split(nnx.eval_shape(lambda: Transformer(config, rngs=nnx.Rngs(0))))

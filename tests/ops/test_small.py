@@ -8,7 +8,6 @@ import pytest
 
 from cem_jax import Sites, Visible, parameter
 from cem_jax.ops.constrain import constrain, constraining
-from cem_jax.ops.cross_entropy import cross_entropy
 from cem_jax.ops.norms import rms_norm
 
 
@@ -56,37 +55,6 @@ def test_dense_sites_are_one_document_a_row():
     sites = Sites.dense(2, 3)
     np.testing.assert_array_equal(sites.position, [[0, 1, 2]] * 2)
     np.testing.assert_array_equal(sites.segment, [[1, 1, 1]] * 2)
-
-
-def test_cross_entropy_is_the_token_sum_over_the_mask(x64):
-    logits = cases.normal("logits", 2, 4, 6)
-    targets = jnp.array([[0, 1, 2, 3], [5, 4, 3, 0]])
-    mask = jnp.array([[True, True, False, False], [True, True, True, False]])
-    nats, tokens = cross_entropy(logits, targets, mask)
-    expected = 0.0
-    for b, i in np.ndindex(2, 4):
-        if mask[b, i]:
-            row = np.asarray(logits[b, i])
-            expected += np.log(np.exp(row).sum()) - row[targets[b, i]]
-    np.testing.assert_allclose(nats, expected, rtol=1e-10)
-    assert tokens == 5
-
-
-def test_cross_entropy_ignores_what_is_masked_and_is_wide():
-    logits = jnp.full((1, 2, 3), jnp.array([100.0, 0.0, 0.0])).astype(jnp.bfloat16)
-    mask = jnp.array([[True, False]])
-    nats, tokens = cross_entropy(logits, jnp.array([[1, 1]]), mask)
-    assert nats.dtype == tokens.dtype == jnp.float32
-    np.testing.assert_allclose(nats, 100.0)
-    slope = jax.grad(lambda x: cross_entropy(x, jnp.array([[1, 1]]), mask)[0])(logits)
-    assert not slope[:, 1].any()
-
-
-def test_cross_entropy_does_not_look_at_masked_targets():
-    mask = jnp.array([[True, True, False]])
-    nats, tokens = cross_entropy(jnp.zeros((1, 3, 16)), jnp.array([[0, 1, -100]]), mask)
-    np.testing.assert_allclose(nats, 2 * np.log(16), rtol=1e-6)
-    assert tokens == 2
 
 
 def test_constrain_is_the_identity_until_rules_are_installed():

@@ -1,0 +1,52 @@
+"""Policies by name: what the training derivative computes again."""
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cem_jax import CEMConfig, DescentConfig, InteractionConfig, TransformerConfig
+from cem_jax.ops.contract import contract
+from cem_jax.ops.remat import rematerialised
+
+PRODUCTS = {"none": 4, "products": 4, "full": 6}
+"""Two forward (the second one's value is kept, not asked for), and for each its two derivatives
+but that of the input; with "full" both are computed again."""
+
+
+def sub(x, matrices):
+    for matrix in matrices:
+        x = jnp.sin(contract(x, matrix))
+    return x
+
+
+@pytest.mark.parametrize("policy", PRODUCTS)
+def test_the_policy_says_what_is_computed_again(policy):
+    x, matrices = cases.normal("x", 1, 3, 4), [cases.normal(n, 4, 4) for n in "ab"]
+
+    def loss(matrices):
+        return jnp.sum(rematerialised(sub, policy)(x, matrices))
+
+    text = str(jax.make_jaxpr(jax.grad(loss))(matrices))
+    counted = text.count("= contract[")
+    sines = text.count("= sin ")
+    assert (counted, sines > 2) == (PRODUCTS[policy] + 1, policy != "none")
+    plain = jax.grad(lambda matrices: jnp.sum(sub(x, matrices)))(matrices)
+    for one, other in zip(jax.grad(loss)(matrices), plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DescentConfig(remat="some"),
+        lambda: DescentConfig(remat=True),
+        lambda: TransformerConfig(
+            8, 8, 1, CEMConfig(InteractionConfig(2)), CEMConfig(InteractionConfig(2)), remat="all"
+        ),
+    ],
+)
+def test_an_unknown_policy_is_refused(make, hook_off):
+    with pytest.raises(ValueError, match=r"remat: got .* expected one of"):
+        make()
