@@ -27,6 +27,7 @@ COMMANDS = {
     "export": Command("cem_jax.cli.export", "write the weights of a run as safetensors"),
     "import": Command("cem_jax.cli.import_weights", "make a run of exported or Llama weights"),
     "verify": Command("cem_jax.cli.verify", "certify that the layers are what they claim"),
+    "bench": Command("cem_jax.cli.bench", "models side by side, in time and memory"),
 }
 
 

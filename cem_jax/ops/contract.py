@@ -7,6 +7,7 @@ that led to ``g``: a third of an MLP's training step. Here the same derivative i
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal, get_args
 
 import jax
@@ -19,6 +20,9 @@ from jaxtyping import Array
 from cem_jax.ops.checks import require_count, require_one_of
 
 End = Literal["front", "back"]
+
+NAME = "contract"
+"""Of the primitive, as programs show it."""
 
 
 def contract(
@@ -52,7 +56,7 @@ def contract(
             f"the first to equal the {axes} {y_end} axes of the second."
         )
     dtype = jnp.promote_types(x.dtype, y.dtype)
-    return contract_p.bind(x.astype(dtype), y.astype(dtype), axes=axes, x_end=x_end, y_end=y_end)
+    return _primitive().bind(x.astype(dtype), y.astype(dtype), axes=axes, x_end=x_end, y_end=y_end)
 
 
 def _axes(x: Any, axes: int, end: End) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -95,9 +99,13 @@ def _batch(arguments: tuple[Array, Array], dimensions: Any, **params: Any) -> tu
     return jax.vmap(lambda x, y: _dot(x, y, **params), in_axes=dimensions)(*arguments), 0
 
 
-contract_p = Primitive("contract")
-contract_p.def_impl(jax.jit(_dot, static_argnames=("axes", "x_end", "y_end")))
-contract_p.def_abstract_eval(_abstract)
-mlir.register_lowering(contract_p, mlir.lower_fun(_dot, multiple_results=False))
-ad.defbilinear(contract_p, _transpose_x, _transpose_y)
-batching.primitive_batchers[contract_p] = _batch
+@functools.cache
+def _primitive() -> Primitive:
+    """The bilinear primitive, registered when it is first used."""
+    primitive = Primitive(NAME)
+    primitive.def_impl(jax.jit(_dot, static_argnames=("axes", "x_end", "y_end")))
+    primitive.def_abstract_eval(_abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(_dot, multiple_results=False))
+    ad.defbilinear(primitive, _transpose_x, _transpose_y)
+    batching.primitive_batchers[primitive] = _batch
+    return primitive

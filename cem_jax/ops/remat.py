@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, get_args
 import jax
 
 from cem_jax.ops.checks import require_one_of
-from cem_jax.ops.contract import contract_p
+from cem_jax.ops.contract import NAME
 
 Remat = Literal["none", "products", "full"]
 """``none`` keeps every intermediate; ``products`` those of products with weights, and computes
@@ -42,6 +42,6 @@ def rematerialised(function: Function, policy: Remat) -> Function:
 
 def _is_product(primitive: Any, *_: Any, **params: Any) -> bool:
     """A product without batch axes, which is one with weights."""
-    if primitive is contract_p:
-        return True
-    return primitive.name == "dot_general" and not params["dimension_numbers"][1][0]
+    if primitive.name == "dot_general":
+        return not params["dimension_numbers"][1][0]
+    return primitive.name == NAME
