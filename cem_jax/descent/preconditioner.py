@@ -13,6 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.ops.checks import require_count
+from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
 
 
@@ -67,9 +68,11 @@ class Preconditioner(nnx.Module):
         factors = (self.diagonal, self.left, self.right)
         diagonal, left, right = (factor[...].astype(g.dtype) for factor in factors)
         if self.config.definite:
-            inner = diagonal * g + right @ (g @ left)
-            return diagonal * inner + left @ (inner @ right)
-        return jax.nn.softplus(diagonal) * g + left @ (g @ right) + right @ (g @ left)
+            inner = diagonal * g + _outer(g, left, right)
+            return diagonal * inner + _outer(inner, right, left)
+        # U V^T + V U^T as one pair of products of width 2R.
+        inner, outer = (jnp.concatenate(pair, axis=1) for pair in ((right, left), (left, right)))
+        return jax.nn.softplus(diagonal) * g + _outer(g, inner, outer)
 
     def matrix(self) -> Float[Array, "D D"]:
         """P itself, for diagnostics: its least eigenvalue says whether a step goes downhill."""
@@ -82,3 +85,8 @@ class Preconditioner(nnx.Module):
             return self(updates)
 
         return optax.stateless(update)
+
+
+def _outer(g: Float[Array, "D"], inner: Float[Array, "D R"], outer: Float[Array, "D R"]) -> Array:
+    """outer inner^T g."""
+    return contract(contract(g, inner), outer, y_end="back")

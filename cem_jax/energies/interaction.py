@@ -157,8 +157,15 @@ class InteractionEnergy(Energy):
         self, u: Float[Array, "B L D"], context: InteractionContext
     ) -> Float[Array, "B L"]:
         """The energy of each position; see the class."""
+        terms, visible = self.terms(u, context), self.config.visible
+        sites = context.query_sites, context.key_sites
+        choice = choose(self.config.backend, visible, terms, *sites)
+        return attention_energy(terms, *sites, visible, choice.backend)
+
+    def terms(self, u: Float[Array, "B L D"], context: InteractionContext) -> AttentionTerms:
+        """The operands of the log-sum-exp: queries of u, and what the context gives."""
         query = contract(u, self.wq[...].astype(u.dtype))
-        terms = AttentionTerms(
+        return AttentionTerms(
             query=rotate(query, context.rotation),
             key=context.key,
             temperature=self._temperature(accumulation_dtype(u)),
@@ -168,9 +175,6 @@ class InteractionEnergy(Energy):
             context_query=context.context_query,
             context_key=context.context_key,
         )
-        sites, visible = (context.query_sites, context.key_sites), self.config.visible
-        choice = choose(self.config.backend, visible, terms, *sites)
-        return attention_energy(terms, *sites, visible, choice.backend)
 
     def _temperature(self, dtype: jnp.dtype) -> Float[Array, ""]:
         if self.log_temperature is None:

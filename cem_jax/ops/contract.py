@@ -56,7 +56,7 @@ def contract(
             f"the first to equal the {axes} {y_end} axes of the second."
         )
     dtype = jnp.promote_types(x.dtype, y.dtype)
-    return _primitive().bind(x.astype(dtype), y.astype(dtype), axes=axes, x_end=x_end, y_end=y_end)
+    return _bind(x.astype(dtype), y.astype(dtype), axes=axes, x_end=x_end, y_end=y_end)
 
 
 def _axes(x: Any, axes: int, end: End) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -76,27 +76,42 @@ def _other(end: End) -> End:
     return "back" if end == "front" else "front"
 
 
+def _bind(x: Array, y: Array, *, axes: int, x_end: End, y_end: End) -> Array:
+    """With no axes at all, as the derivative of a product with a vector has, an outer product."""
+    return _primitive().bind(x, y, axes=axes, x_end=x_end, y_end=y_end)
+
+
 def _transpose_x(cotangent: Array, x: Any, y: Array, *, axes: int, x_end: End, y_end: End) -> Array:
     free = y.ndim - axes
     if x_end == "back":
-        return contract(cotangent, y, free, x_end="back", y_end=_other(y_end))
-    return contract(y, cotangent, free, x_end=_other(y_end), y_end="back")
+        return _bind(cotangent, y, axes=free, x_end="back", y_end=_other(y_end))
+    return _bind(y, cotangent, axes=free, x_end=_other(y_end), y_end="back")
 
 
 def _transpose_y(cotangent: Array, x: Array, y: Any, *, axes: int, x_end: End, y_end: End) -> Array:
     free = x.ndim - axes
     if y_end == "front":
-        return contract(x, cotangent, free, x_end=_other(x_end), y_end="front")
-    return contract(cotangent, x, free, x_end="front", y_end=_other(x_end))
+        return _bind(x, cotangent, axes=free, x_end=_other(x_end), y_end="front")
+    return _bind(cotangent, x, axes=free, x_end="front", y_end=_other(x_end))
 
 
 def _abstract(x: Any, y: Any, **params: Any) -> Any:
     return jax.make_jaxpr(lambda x, y: _dot(x, y, **params))(x, y).out_avals[0]
 
 
-def _batch(arguments: tuple[Array, Array], dimensions: Any, **params: Any) -> tuple[Array, int]:
-    """Under vmap it is an ordinary product with a batch axis."""
-    return jax.vmap(lambda x, y: _dot(x, y, **params), in_axes=dimensions)(*arguments), 0
+def _batch(
+    arguments: tuple[Array, Array], dimensions: Any, *, axes: int, x_end: End, y_end: End
+) -> tuple[Array, int]:
+    """Under vmap over one operand its axis joins the free ones; over both, an ordinary product."""
+    (x, y), (over_x, over_y) = arguments, dimensions
+    params: dict[str, Any] = {"axes": axes, "x_end": x_end, "y_end": y_end}
+    if over_y is None:
+        x = jnp.moveaxis(x, over_x, 0 if x_end == "back" else axes)
+        return _bind(x, y, **params), 0
+    if over_x is None:
+        y = jnp.moveaxis(y, over_y, 0 if y_end == "back" else axes)
+        return _bind(x, y, **params), x.ndim - axes
+    return jax.vmap(lambda x, y: _dot(x, y, **params), in_axes=dimensions)(x, y), 0
 
 
 @functools.cache

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import jax
 
@@ -15,15 +14,13 @@ Remat = Literal["none", "products", "full"]
 """``none`` keeps every intermediate; ``products`` those of products with weights, and computes
 attention and element-wise work again; ``full`` keeps the arguments alone."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 
 def require_remat(name: str, policy: Any) -> None:
     """Refuse what is no name of a policy."""
     require_one_of(name, policy, get_args(Remat))
 
 
-def rematerialised(function: Function, policy: Remat) -> Function:
+def rematerialised(function: Callable[..., Any], policy: Remat) -> Callable[..., Any]:
     """The same function, of which the training derivative keeps what the policy says.
 
     Args:
@@ -37,7 +34,7 @@ def rematerialised(function: Function, policy: Remat) -> Function:
     if policy == "none":
         return function
     saved = _is_product if policy == "products" else None
-    return functools.wraps(function)(jax.checkpoint(function, policy=saved))
+    return jax.checkpoint(function, policy=saved)
 
 
 def _is_product(primitive: Any, *_: Any, **params: Any) -> bool:

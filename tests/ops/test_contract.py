@@ -68,12 +68,20 @@ def test_derivatives_transpose_nothing(axes, x_end, y_end):
     assert "transpose[" not in outer(product)
 
 
-def test_under_vmap_it_is_the_product_of_each():
-    x, y = cases.normal("x", 7, 2, 3), cases.normal("y", 3, 4)
-    np.testing.assert_allclose(jax.vmap(lambda x: contract(x, y))(x), x @ y, rtol=1e-6)
-    ys = cases.normal("ys", 3, 7, 4)
-    both_mapped = jax.vmap(contract, in_axes=(0, 1))(x, ys)
-    np.testing.assert_allclose(both_mapped, jnp.einsum("vbi,ivj->vbj", x, ys), rtol=1e-5)
+@forms
+@pytest.mark.parametrize("mapped", ["x", "y", "both"])
+def test_under_vmap_it_is_the_product_of_each(axes, x_end, y_end, mapped):
+    product, plain = both(axes, x_end, y_end)
+    x, y = operands(axes, x_end, y_end)
+    over = (0 if mapped != "y" else None, -1 if mapped != "x" else None)
+    xs = x if over[0] is None else jnp.stack([x, 2 * x, -x])
+    ys = y if over[1] is None else jnp.stack([y, y - 1, 3 * y], axis=-1)
+    one, other = (jax.vmap(p, in_axes=over, out_axes=1)(xs, ys) for p in (product, plain))
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    if mapped != "both":
+        text = str(jax.make_jaxpr(jax.vmap(product, in_axes=over))(xs, ys))
+        assert "contract[" in text
+        assert "dot_general[" not in text
 
 
 def test_operands_meet_in_the_wider_dtype():
