@@ -104,3 +104,10 @@ def test_a_product_in_a_loop_of_unknown_length_is_refused():
 
     with pytest.raises(ValueError, match="while loop"):
         count_flops(loop, jnp.ones((4, 4)))
+
+
+def test_of_conditional_branches_the_dearest_counts():
+    def branch(a):
+        return jax.lax.cond(a.sum() > 0, lambda a: a @ a @ a, lambda a: a @ a, a)
+
+    assert count_flops(branch, jnp.ones((4, 4))) == 2 * 2 * 4**3
