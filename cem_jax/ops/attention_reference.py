@@ -30,12 +30,17 @@ def attended(visible: Visible, terms: AttentionTerms, query: Sites, key: Sites) 
     """Log-sum-exp, readout and mean of every query, by JAX's own derivatives."""
     masked, row = masked_logits(terms, query, key, visible)
     log_sum = jnp.where(row[..., 0], jax.nn.logsumexp(masked, axis=-1), 0.0)
-    probability = jnp.where(row, jax.nn.softmax(masked, axis=-1), 0.0)
-    readout = jnp.swapaxes(head_sums(probability, terms.key), 1, 2)
+    # An empty row's probabilities are uniform here; what they read is replaced, which costs less
+    # memory than to replace them.
+    probability = jax.nn.softmax(masked, axis=-1)
+
+    def read(p: Array, values: Array) -> Array:
+        return jnp.swapaxes(jnp.where(row, head_sums(p, values), 0.0), 1, 2)
+
+    readout = read(probability, terms.key)
     if terms.weight is None or terms.context is None:
         return Attended(log_sum, readout)
     if shared(terms):
         summed = jnp.sum(probability, axis=1, keepdims=True)
-        return Attended(log_sum, readout, head_sums(summed, terms.context)[:, 0])
-    means = jnp.swapaxes(head_sums(probability, terms.context), 1, 2)
-    return Attended(log_sum, readout, means)
+        return Attended(log_sum, readout, read(summed, terms.context)[:, :, 0])
+    return Attended(log_sum, readout, read(probability, terms.context))

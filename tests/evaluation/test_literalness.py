@@ -16,8 +16,16 @@ ROOT = Path(cem_jax.__file__).parent
 FORMS = {"softmax", "dot_product_attention", "custom_jvp", "custom_vjp"}
 FORMS_LIVE_IN = ("ops/", "evaluation/", "models/llama.py", "inference/")
 GRADIENTS = {"grad", "value_and_grad", "vjp"}
-GRADIENTS_LIVE_IN = ("descent/", "training/", "evaluation/", "runs/trainable.py")
-"""Of energies in the first only; training takes that of its loss, evaluation compares."""
+GRADIENTS_LIVE_IN = (
+    "descent/",
+    "training/",
+    "evaluation/",
+    "runs/trainable.py",
+    "models/cost/activations.py",
+    "ops/kernels/",
+)
+"""Of energies in the first only; training takes that of its loss, evaluation compares, the counts
+see what a derivative keeps, and kernels of other libraries are asked for their backward pass."""
 
 
 def _uses(source: str, names: set[str]) -> set[str]:
