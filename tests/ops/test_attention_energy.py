@@ -49,6 +49,7 @@ def by_loops(terms, sites, visible):
 
 BACKENDS = ("reference", "plain", "blockwise")
 over = pytest.mark.parametrize("name", VARIANTS)
+shipped = pytest.mark.parametrize("backend", ["reference", "blockwise"])
 
 
 @over
@@ -128,32 +129,60 @@ def test_inner_derivative_holds_two_products():
     assert str(live).count("dot_general") == 2
 
 
-def test_huge_logits_stay_finite():
+@shipped
+def test_huge_logits_stay_finite(backend):
     made = terms("shared")
     made = made._replace(query=1e4 * made.query, key=1e4 * made.key)
-    results = jax.jit(jax.value_and_grad(lambda made: jnp.sum(energy(made))))(made)
+    total = jax.value_and_grad(lambda made: jnp.sum(energy(made, backend=backend)))
+    results = jax.jit(total)(made)
     for leaf in jax.tree.leaves(results):
         assert np.isfinite(leaf).all()
 
 
-def test_bfloat16_operands_give_float32_energies():
+@shipped
+def test_bfloat16_operands_give_float32_energies(backend):
     made = jax.tree.map(lambda x: x.astype(jnp.bfloat16), terms("shared"))
-    value, wide = jax.jit(lambda *both: [energy(made) for made in both])(made, terms("shared"))
+    both = jax.jit(lambda *both: [energy(made, backend=backend) for made in both])
+    value, wide = both(made, terms("shared"))
     assert value.dtype == jnp.float32
     np.testing.assert_allclose(value, wide, rtol=0.03, atol=0.1)
 
 
-def test_attention_over_more_keys_than_queries():
+@shipped
+def test_attention_over_more_keys_than_queries(backend):
     """The last query of a row, alone against all keys, as decoding will ask."""
     made, dense = terms("head"), Sites.dense(B, L)
-    whole = attention_energy(made, dense, dense, Visible())
+    whole = attention_energy(made, dense, dense, Visible(), backend)
     last = made._replace(
         **{n: getattr(made, n)[:, -1:] for n in ("query", "weight", "context_query")}
     )
     sites = jax.tree.map(lambda x: x[:, -1:], dense)
     np.testing.assert_allclose(
-        attention_energy(last, sites, dense, Visible()), whole[:, -1:], rtol=1e-6, atol=1e-6
+        attention_energy(last, sites, dense, Visible(), backend),
+        whole[:, -1:],
+        rtol=1e-6,
+        atol=1e-6,
     )
+
+
+@pytest.mark.parametrize("weight", ["head", "shared"])
+def test_blocks_that_nobody_sees_are_not_computed(weight, monkeypatch):
+    """Not even multiplied by zero: a NaN in one does not reach the tiles before it."""
+    monkeypatch.setattr(attention_tiles, "_ROWS", 2)
+    made, dense = terms(weight), Sites.dense(B, L)
+    broken = made._replace(key=made.key.at[:, 2:].set(jnp.nan))
+
+    @jax.jit
+    def both(made):
+        def total(made):
+            value = attention_energy(made, dense, dense, Visible(), "blockwise")
+            return jnp.sum(jnp.sin(value[:, :2])), value
+
+        return jax.grad(total, has_aux=True)(made)
+
+    (slope, value), (right, _) = both(broken), both(made)
+    assert np.isfinite(value[:, :2]).all()
+    np.testing.assert_array_equal(slope.query[:, :2], right.query[:, :2])
 
 
 @pytest.fixture(autouse=True)
