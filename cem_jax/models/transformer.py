@@ -19,6 +19,12 @@ from cem_jax.ops.remat import rematerialised
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
 
+STRAIGHT = 8
+"""Up to so many blocks compile to straight code, which keeps what a derivative needs where it is: a
+scan copies it into stacks, a tenth of a training step. More are scanned, and so are those that are
+computed again, since the compiler would merge the copies; compile time stays bounded either way."""
+
+
 class Block(nnx.Module):
     """An attention sublayer, then an MLP sublayer."""
 
@@ -79,7 +85,7 @@ class Transformer(nnx.Module):
         def block(h: Array, parameters: Any) -> tuple[Array, None]:
             return nnx.merge(graph, parameters)(h, sites), None
 
-        return self.norm(jax.lax.scan(block, h, stack)[0])
+        return self.norm(jax.lax.scan(block, h, stack, unroll=self._unroll())[0])
 
     def logits(self, hidden: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
         """The readout of `hidden`."""
@@ -108,6 +114,11 @@ class Transformer(nnx.Module):
     ) -> Float[Array, "B L"]:
         """The nats of each target, zero outside the mask, without whole logits."""
         return readout_nats(*self._read(self.hidden(tokens, sites)), targets, mask)
+
+    def _unroll(self) -> int:
+        """How many blocks are compiled as straight code."""
+        straight = self.config.layers <= STRAIGHT and self.config.remat == "none"
+        return self.config.layers if straight else 1
 
     def _read(self, hidden: Array) -> tuple[Array, Array]:
         """The operands of the readout, in the compute dtype."""

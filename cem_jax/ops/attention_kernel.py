@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
     Attributes:
         name: of the backend.
         refusal: maps ``(visible, terms, query, key)`` to why the kernel cannot compute them, or
-            None where it can; from shapes and dtypes alone.
+            None where it can; from shapes, dtypes and the platform.
         forward: maps ``(visible, terms, query, key)`` to `Attended`, zero where a row sees nothing.
         backward: maps ``(visible, terms, query, key, found, cotangent, names)`` to the cotangents
             of the named operands of `AttentionTerms`, in their dtypes.
