@@ -18,7 +18,6 @@ from cem_jax.ops.readout import readout_cross_entropy, readout_nats
 from cem_jax.ops.remat import rematerialised
 from cem_jax.ops.visibility import Sites, sites_or_dense
 
-
 STRAIGHT = 8
 """Up to so many blocks compile to straight code, which keeps what a derivative needs where it is: a
 scan copies it into stacks, a tenth of a training step. More are scanned, and so are those that are
