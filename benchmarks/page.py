@@ -19,6 +19,9 @@ COMMANDS = {
 }
 """Of the measurements that are no script of their own."""
 
+REASONS = "reasons.md"
+"""Why targets were missed, written by hand; it follows the table."""
+
 HEADER = f"""# Results
 
 Written by `python benchmarks/page.py` from the JSON files in this folder, which hold the seconds of
@@ -72,7 +75,9 @@ def page(folder: Path) -> str:
     records = dict(sorted(records.items(), key=lambda item: order.get(item[1].measurement, 99)))
     lines = [line for target in TARGETS for line in target_lines(target, records)]
     sections = [section(stem, record, folder, records) for stem, record in records.items()]
-    return HEADER + "".join(lines) + "".join(sections)
+    reasons = folder / REASONS
+    why = reasons.read_text(encoding="utf-8") if reasons.is_file() else ""
+    return HEADER + "".join(lines) + why + "".join(sections)
 
 
 def target_lines(target: Target, records: dict[str, Record]) -> list[str]:
