@@ -93,7 +93,8 @@ def attention_update(
     table = rotation(sites.position, energy.head_dim, energy.config.rotary, c.dtype)
     back = None if table is None else (table[0], -table[1])
     key = rotate(contract(c, wk), table)
-    mask = energy.config.visible.allowed(sites, sites)[:, None]
+    seen_sites = energy.config.visible.read(sites)
+    mask = energy.config.visible.allowed(seen_sites, seen_sites)[:, None]
     seen = jnp.any(mask, axis=-1, keepdims=True)
     # A row that sees nothing has finite logits, whose softmax has a finite derivative.
     hidden = jnp.where(seen, -jnp.inf, 0.0).astype(accumulation_dtype(c))

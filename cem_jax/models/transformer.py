@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from cem_jax.models.config import Sublayer, TransformerConfig
+from cem_jax.models.layer import CEMConfig
 from cem_jax.models.norm import RMSNorm
 from cem_jax.ops.constrain import constrain
 from cem_jax.ops.contract import contract
@@ -116,8 +117,11 @@ class Transformer(nnx.Module):
 
     def _unroll(self) -> int:
         """How many blocks are compiled as straight code."""
-        straight = self.config.layers <= STRAIGHT and self.config.remat == "none"
-        return self.config.layers if straight else 1
+        config = self.config
+        sublayers = (config.attention, config.mlp)
+        steps = [part.descent.remat for part in sublayers if isinstance(part, CEMConfig)]
+        again = {config.remat, *steps} != {"none"}
+        return config.layers if config.layers <= STRAIGHT and not again else 1
 
     def _read(self, hidden: Array) -> tuple[Array, Array]:
         """The operands of the readout, in the compute dtype."""

@@ -1,7 +1,7 @@
 """The log-sum-exp energy of queries against keys, with attention as its given derivative.
 
 ``jax.grad`` of the energy then *is* one attention call, and the training derivative one attention
-backward. What a backend must give is the energy and its readout; the rule is here, once.
+backward. What a backend must give is log-sum-exp, readout and mean; the rule is here, once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cem_jax.ops.visibility import Sites, Visible
 Attend = Callable[[Visible, AttentionTerms, Sites, Sites], Attended]
 """A backend: one pass over the keys, differentiable as often as it promises."""
 
-_QUERY_SIDE = ("query", "weight")
+_READ_OUT = ("query", "weight")
 
 
 def attention_energy(
@@ -93,9 +93,9 @@ def with_given_derivative(attended: Attend, smooth: Attend) -> Callable[..., Arr
         value = energy(visible, terms, query, key)
         change = moving(tangents[0])
         derivative = jnp.zeros_like(value)
-        if any(name in change for name in _QUERY_SIDE):
+        if any(name in change for name in _READ_OUT):
             found = attended(visible, terms, query, key)
-            for name, slope in zip(_QUERY_SIDE, (found.readout, found.mean), strict=True):
+            for name, slope in zip(_READ_OUT, (found.readout, found.mean), strict=True):
                 if name in change:
                     derivative -= _inner(slope, change.pop(name))
         if change:

@@ -38,7 +38,8 @@ def attended_by(kernel: Kernel) -> Callable[..., Attended]:
 
     Value, gradient and reverse over reverse run through the kernel; in forward mode, and so in
     forward over reverse, derivatives are those of the blockwise backend. A third derivative raises
-    a `ValueError` that names the reference backend.
+    a `ValueError` that names the reference backend. A derivative of the readout cannot be vmapped:
+    JAX has no rule for that of its `linear_call`.
     """
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

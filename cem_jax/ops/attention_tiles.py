@@ -65,7 +65,7 @@ def query_tiles(
     terms: AttentionTerms, sites: Sites, tangents: Operands, log_sum: Array | None = None
 ) -> Tile:
     """All tiles of the queries, stacked; what fills up the last is padding, which sees nothing."""
-    size = min(_ROWS, sites.position.shape[1])
+    size = max(1, min(_ROWS, sites.position.shape[1]))
     tiles = Tile(pick(terms, QUERY_SIDE), sites, pick(tangents, QUERY_SIDE))
     sums = None if log_sum is None else cut(log_sum, size, 2)
     return jax.tree.map(lambda x: cut(x, size), tiles)._replace(log_sum=sums)
@@ -73,7 +73,7 @@ def query_tiles(
 
 def key_blocks(terms: AttentionTerms, sites: Sites, tangents: Operands) -> Tile:
     """All blocks of the keys, stacked; what fills up the last is padding, which nobody sees."""
-    size = min(_COLUMNS, sites.position.shape[1])
+    size = max(1, min(_COLUMNS, sites.position.shape[1]))
     tiles = Tile(pick(terms, KEY_SIDE), sites, pick(tangents, KEY_SIDE))
     return jax.tree.map(lambda x: cut(x, size), tiles)
 

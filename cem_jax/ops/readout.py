@@ -48,7 +48,7 @@ def readout_cross_entropy(
     """
     _check(hidden, matrix, targets, mask, chunk)
     tokens = jnp.sum(mask, dtype=accumulation_dtype(hidden))
-    return _nats(min(chunk, hidden.shape[1]), hidden, matrix, targets, mask), tokens
+    return _nats(max(1, min(chunk, hidden.shape[1])), hidden, matrix, targets, mask), tokens
 
 
 def readout_nats(
@@ -67,7 +67,7 @@ def readout_nats(
         logits = _logits(piece.hidden, matrix)
         return jnp.where(piece.mask, _log_sum(logits) - _picked(logits, piece.targets), 0)
 
-    pieces = _cut(_Piece(hidden, targets, mask), min(chunk, hidden.shape[1]))
+    pieces = _cut(_Piece(hidden, targets, mask), max(1, min(chunk, hidden.shape[1])))
     return _joined(lax.map(one, pieces), hidden.shape[1])
 
 

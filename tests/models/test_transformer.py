@@ -24,6 +24,7 @@ from cem_jax import (
     TransformerConfig,
     Visible,
 )
+from cem_jax.models.transformer import STRAIGHT
 
 B, L, D, V = 2, 5, 8, 13
 DESCENT = DescentConfig(2, step_size=StepSizeConfig(0.3), preconditioner=PreconditionerConfig(2))
@@ -133,6 +134,27 @@ def test_program_does_not_grow_with_depth():
         return len(str(program).split())
 
     assert size(2) == size(5)
+
+
+@pytest.mark.parametrize(
+    ("layers", "remat", "step_remat", "unroll"),
+    [
+        (STRAIGHT, "none", "none", STRAIGHT),
+        (STRAIGHT + 1, "none", "none", 1),
+        (2, "full", "none", 1),
+        (2, "none", "products", 1),
+    ],
+)
+def test_shallow_models_are_straight_code_unless_something_is_computed_again(
+    layers, remat, step_remat, unroll
+):
+    attention = CEMConfig(InteractionConfig(2), DescentConfig(1, remat=step_remat))
+    made = TransformerConfig(V, D, layers, attention, SwiGLUConfig(12), remat=remat)
+    graph, params = cases.split(nnx.eval_shape(lambda: Transformer(made, rngs=nnx.Rngs(0))))
+    tokens = jnp.zeros((1, 3), jnp.int32)
+    program = jax.make_jaxpr(lambda p: nnx.merge(graph, p)(tokens))(params)
+    scans = [e for e in program.jaxpr.eqns if e.primitive.name == "scan"]
+    assert [scan.params["unroll"] for scan in scans] == [unroll]
 
 
 def test_layers_have_parameters_of_their_own():

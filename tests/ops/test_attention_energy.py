@@ -129,6 +129,16 @@ def test_inner_derivative_holds_two_products():
     assert str(live).count("dot_general") == 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_that_are_not_packed_are_one_document_each(backend):
+    made = terms("shared")
+    one = PACKED._replace(segment=jnp.ones_like(PACKED.segment))
+    free = energy(made, Visible(packed=False), backend)
+    np.testing.assert_array_equal(free, energy(made, Visible(packed=False), backend, one))
+    np.testing.assert_allclose(free, energy(made, Visible(), backend, one), rtol=1e-6)
+    assert (free != energy(made, Visible(), backend)).any()
+
+
 @shipped
 def test_huge_logits_stay_finite(backend):
     made = terms("shared")

@@ -80,7 +80,7 @@ def _visible(sites: Sites, rule: Visible) -> Bool[Array, "B L S"]:
     """Same document, neither of them padding, not in the future, not beyond the window."""
     i, j = sites.position[:, :, None], sites.position[:, None, :]
     own, other = sites.segment[:, :, None], sites.segment[:, None, :]
-    mask = (own == other) & (own > 0) & (other > 0)
+    mask = (own == other) & (own > 0) & (other > 0) | (not rule.packed)
     if rule.causal:
         mask = mask & (j <= i)
     if rule.window is not None:
