@@ -15,6 +15,7 @@ from cem_jax import (
 )
 from cem_jax.data import pack
 from cem_jax.evaluation.perplexity import Perplexity, make_row_nats, perplexity, total_nats
+from cem_jax.ops.readout import readout_nats
 from cem_jax.training import AdamWConfig, initial_state, make_optimiser
 
 
@@ -53,8 +54,9 @@ class Uniform(nnx.Module):
     def __init__(self, rngs):
         self.logit = nnx.Param(jnp.zeros(()))
 
-    def __call__(self, tokens, sites):
-        return jnp.broadcast_to(self.logit[...], (*tokens.shape, 64))
+    def nats(self, tokens, targets, mask, sites):
+        hidden = jnp.broadcast_to(self.logit[...], (*tokens.shape, 1))
+        return readout_nats(hidden, jnp.ones((64, 1)), targets, mask)
 
 
 def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():

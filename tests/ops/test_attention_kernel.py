@@ -29,7 +29,10 @@ def count_calls():
     return calls, Kernel("counting", lambda *_: None, forward, backward)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    "name",
+    [n if n == "shared diagonal" else pytest.param(n, marks=pytest.mark.slow) for n in VARIANTS],
+)
 def test_derivatives_of_first_and_second_order_equal_the_plain_backend(name, x64):
     calls, kernel = count_calls()
     given = with_given_derivative(attended_by(kernel), attention_blockwise.attended)

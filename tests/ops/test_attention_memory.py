@@ -40,7 +40,15 @@ def temporary(program, length, shared, backend="blockwise"):
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["no diagonal", "shared diagonal"])
-@pytest.mark.parametrize("program", [value, inner, training], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(value, marks=pytest.mark.slow),
+        pytest.param(inner, marks=pytest.mark.slow),
+        training,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_memory_grows_as_the_length(program, shared):
     grown = temporary(program, LONG, shared) / temporary(program, SHORT, shared)
     assert grown <= 1.05 * LONG / SHORT

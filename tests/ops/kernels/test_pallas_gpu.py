@@ -41,6 +41,7 @@ def test_both_passes_equal_the_reference(
     agree(by_kernel(KERNEL, *asked), by_reference(*asked), 1e-5)
 
 
+@pytest.mark.slow
 def test_fewer_queries_than_keys(terms, packed, by_kernel, by_reference, agree):
     queries = Sites(*(x[:, -21:] for x in packed))
     asked = Visible(window=7), terms(length=21), queries, packed
@@ -70,6 +71,7 @@ def test_tiles_that_nobody_sees_are_not_read(terms):
     assert np.isnan(found.readout[:, 32:]).all()
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_energy_equal_the_plain_backend():
     made = operands.terms("shared")._replace(bias=None, context_query=None, context_key=None)
     made = jax.tree.map(lambda x: x.astype(jnp.float32), made)
