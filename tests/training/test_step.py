@@ -5,6 +5,7 @@ import numpy as np
 from flax import nnx
 
 from cem_jax.data import Pipeline, pack
+from cem_jax.ops.readout import readout_cross_entropy
 from cem_jax.training import AdamWConfig, initial_state, make_optimiser, make_step
 from cem_jax.training import step as step_module
 from cem_jax.training.loss import summed_loss
@@ -19,6 +20,9 @@ class Bigram(nnx.Module):
 
     def __call__(self, tokens, sites):
         return self.table[...][tokens] * self.gain[...][None, None]
+
+    def cross_entropy(self, tokens, targets, mask, sites):
+        return readout_cross_entropy(self(tokens, sites), jnp.eye(16), targets, mask)
 
 
 rows = pack([[1, 3, 4, 5, 2], [1, 6, 2], [1, *[7, 8] * 9, 2]], 4)
