@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from cem_jax.ops.attention_kernel import Kernel
 from cem_jax.ops.attention_terms import Attended, AttentionTerms
 from cem_jax.ops.kernels import refusals
-from cem_jax.ops.kernels.library import backward_through, cooled
+from cem_jax.ops.kernels.adapters import backward_through, cooled
 from cem_jax.ops.visibility import Sites, Visible
 
 LANES = 128
