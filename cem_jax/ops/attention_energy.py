@@ -65,13 +65,15 @@ def attention_energy(
     if backend == "plain":
         return attention_reference.energy(terms, query_sites, key_sites, visible)
     operands = visible, terms, query_sites, key_sites
-    reason = None if backend == "auto" else refusal(backend, *operands)
+    if backend == "auto":
+        backend = choose(backend, *operands).backend
+    reason = refusal(backend, *operands)
     if reason is not None:
         raise ValueError(
             f"attention backend: got {backend!r}, expected one that can compute these operands, "
             f"and it cannot: {reason} Use 'auto'."
         )
-    return _given(choose(backend, *operands).backend)(*operands)
+    return _given(backend)(*operands)
 
 
 def with_given_derivative(attended: Attend, smooth: Attend) -> Callable[..., Array]:

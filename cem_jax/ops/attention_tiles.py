@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from cem_jax.ops.attention_terms import Attended, AttentionTerms
+from cem_jax.ops.pieces import cut, join
 from cem_jax.ops.visibility import Sites, Visible
 
 QUERY_SIDE = ("query", "weight", "context_query")
@@ -42,23 +43,6 @@ def pick(terms: AttentionTerms | Operands, names: tuple[str, ...]) -> Operands:
     """The named operands that are there."""
     fields = terms if isinstance(terms, dict) else terms._asdict()
     return {name: fields[name] for name in names if fields.get(name) is not None}
-
-
-def cut(x: Array, size: int, axis: int = 1) -> Array:
-    """Pieces of ``size`` along an axis, stacked in front; the last is filled up with zeros."""
-    count = -(-x.shape[axis] // size)
-    padding = [(0, 0)] * x.ndim
-    padding[axis] = (0, count * size - x.shape[axis])
-    padded = jnp.pad(x, padding)
-    pieces = padded.reshape(*x.shape[:axis], count, size, *x.shape[axis + 1 :])
-    return jnp.moveaxis(pieces, axis, 0)
-
-
-def join(pieces: Array, length: int, axis: int = 1) -> Array:
-    """The inverse of `cut`."""
-    whole = jnp.moveaxis(pieces, 0, axis)
-    whole = whole.reshape(*whole.shape[:axis], -1, *whole.shape[axis + 2 :])
-    return jax.lax.slice_in_dim(whole, 0, length, axis=axis)
 
 
 def query_tiles(

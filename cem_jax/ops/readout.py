@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from cem_jax.ops.checks import require_count
 from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
+from cem_jax.ops.pieces import cut, join
 
 CHUNK = 32
 """Positions whose logits are held at a time."""
@@ -48,7 +49,7 @@ def readout_cross_entropy(
     """
     _check(hidden, matrix, targets, mask, chunk)
     tokens = jnp.sum(mask, dtype=accumulation_dtype(hidden))
-    return _nats(max(1, min(chunk, hidden.shape[1])), hidden, matrix, targets, mask), tokens
+    return _nats(chunk, hidden, matrix, targets, mask), tokens
 
 
 def readout_nats(
@@ -67,8 +68,8 @@ def readout_nats(
         logits = _logits(piece.hidden, matrix)
         return jnp.where(piece.mask, _log_sum(logits) - _picked(logits, piece.targets), 0)
 
-    pieces = _cut(_Piece(hidden, targets, mask), max(1, min(chunk, hidden.shape[1])))
-    return _joined(lax.map(one, pieces), hidden.shape[1])
+    pieces = _cut(_Piece(hidden, targets, mask), chunk)
+    return join(lax.map(one, pieces), hidden.shape[1])
 
 
 class _Piece(NamedTuple):
@@ -117,7 +118,7 @@ def _nats_and_slopes(
 
     zero = jnp.zeros((), wide), jnp.zeros(matrix.shape[::-1], wide)
     (nats, by_matrix), by_hidden = lax.scan(one, zero, _cut(_Piece(hidden, targets, mask), chunk))
-    return nats, (_joined(by_hidden, hidden.shape[1]), by_matrix.T)
+    return nats, (join(by_hidden, hidden.shape[1]), by_matrix.T)
 
 
 def _logits(hidden: Array, matrix: Array) -> Array:
@@ -137,19 +138,8 @@ def _picked(logits: Array, targets: Array) -> Array:
 
 def _cut(piece: _Piece, size: int) -> _Piece:
     """All pieces, stacked; what fills up the last is masked."""
-    count = -(-piece.mask.shape[1] // size)
-
-    def cut(x: Array) -> Array:
-        padding = [(0, 0), (0, count * size - x.shape[1]), *[(0, 0)] * (x.ndim - 2)]
-        stacked = jnp.pad(x, padding).reshape(x.shape[0], count, size, *x.shape[2:])
-        return jnp.moveaxis(stacked, 1, 0)
-
-    return jax.tree.map(cut, piece)
-
-
-def _joined(pieces: Array, length: int) -> Array:
-    whole = jnp.moveaxis(pieces, 0, 1)
-    return whole.reshape(whole.shape[0], -1, *whole.shape[3:])[:, :length]
+    size = max(1, min(size, piece.mask.shape[1]))
+    return jax.tree.map(lambda x: cut(x, size), piece)
 
 
 def _check(hidden: Array, matrix: Array, targets: Array, mask: Array, chunk: int) -> None:

@@ -19,13 +19,13 @@ import jax
 
 from cem_jax.ops.attention_kernel import Kernel
 from cem_jax.ops.attention_terms import Attended, AttentionTerms
-from cem_jax.ops.attention_tiles import join
 from cem_jax.ops.kernels import refusals
 from cem_jax.ops.kernels.pallas_gpu_cotangents import backward
 from cem_jax.ops.kernels.pallas_gpu_forward import attend
 from cem_jax.ops.kernels.pallas_gpu_layout import Pull, lay_out
 from cem_jax.ops.kernels.pallas_gpu_planes import summed_probability
 from cem_jax.ops.kernels.pallas_gpu_strips import Strip, product, strips, whole
+from cem_jax.ops.pieces import join
 from cem_jax.ops.visibility import Sites, Visible
 
 WIDEST = 256

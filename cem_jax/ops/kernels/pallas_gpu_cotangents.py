@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from cem_jax.ops.attention_terms import Attended, AttentionTerms
-from cem_jax.ops.attention_tiles import cut, join
 from cem_jax.ops.kernels.pallas_gpu_backward import mean_pull, pull_keys, pull_queries
 from cem_jax.ops.kernels.pallas_gpu_layout import Layout, Problem, Pull, fill, lay_out, padded_width
 from cem_jax.ops.kernels.pallas_gpu_planes import summed_pull
 from cem_jax.ops.kernels.pallas_gpu_strips import Strip, Whole, plane, product, strips, whole
+from cem_jax.ops.pieces import cut, join
 from cem_jax.ops.visibility import Sites, Visible
 
 _FOR_TEMPERATURE = frozenset({"query", "weight"})

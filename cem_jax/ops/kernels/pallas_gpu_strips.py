@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from cem_jax.ops.attention_terms import AttentionTerms
-from cem_jax.ops.attention_tiles import cut
 from cem_jax.ops.kernels.pallas_gpu_layout import Layout, Problem, Side, fill, round_up, side
+from cem_jax.ops.pieces import cut
 from cem_jax.ops.visibility import Sites
 
 
