@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Literal
 
 import jax
@@ -12,43 +11,15 @@ from flax import nnx
 from cem_jax import CEMConfig, DescentConfig, ElementwiseConfig, InteractionConfig, Sites
 from cem_jax.descent import PreconditionerConfig
 from cem_jax.models.config import Recipe, SublayerConfig, preset_descent
-from cem_jax.models.cost import count_flops
-from cem_jax.ops.checks import require_count
+from cem_jax.models.cost import PRODUCTS_IN_TRAINING, count_flops
 from cem_jax.runs.benchmark.compiled import temporary_bytes
-from cem_jax.runs.benchmark.model import STEP_FLOPS
+from cem_jax.runs.benchmark.shape import LayerShape
 from cem_jax.runs.benchmark.timing import Side
 
 What = Literal["forward", "step"]
 
 LAYERS = 6
 """Of the preset whose step size a layer here has."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerShape:
-    """Of a sublayer and its input; the default is that of the preset ``small``."""
-
-    batch: int = 8
-    """B."""
-
-    length: int = 256
-    """L."""
-
-    dim: int = 256
-    """D."""
-
-    heads: int = 4
-    """H."""
-
-    features: int = 688
-    """F."""
-
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the products."""
-
-    def __post_init__(self) -> None:
-        for name in ("batch", "length", "dim", "heads", "features"):
-            require_count(name, getattr(self, name))
 
 
 def descent(steps: int, *, preconditioned: bool) -> DescentConfig:
@@ -133,5 +104,5 @@ def layer_side(name: str, config: SublayerConfig, shape: LayerShape, what: What)
     def run() -> None:
         jax.block_until_ready(compiled(*arguments))
 
-    flops = layer.flops() * (STEP_FLOPS if what == "step" else 1)
+    flops = layer.flops() * (PRODUCTS_IN_TRAINING if what == "step" else 1)
     return Side(name, run, {"flops": flops, "temporary_bytes": temporary_bytes(compiled)})

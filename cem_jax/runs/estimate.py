@@ -8,14 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from cem_jax.models import TransformerConfig
-from cem_jax.models.cost import count_forward_flops
+from cem_jax.models.cost import PRODUCTS_IN_TRAINING, count_forward_flops
 from cem_jax.training import TrainingConfig
 
 SIZE = 1024
 """Rows and columns of the product that measures the machine."""
-
-TRAINING = 3.0
-"""FLOPs of a training step over those of its forward pass."""
 
 EFFICIENCY = 0.25
 """The part of the speed of a large matrix product that training reaches: fitted to runs of the
@@ -39,7 +36,7 @@ def expected_seconds(
     shape = {"batch": training.batch, "length": training.length}
     forward = count_forward_flops(model, **shape) / (training.batch * training.length)
     tokens = (training.steps - done) * training.batch * training.length
-    work = forward * (TRAINING * tokens + held_out)
+    work = forward * (PRODUCTS_IN_TRAINING * tokens + held_out)
     return OVERHEAD + work / (EFFICIENCY * _flops_per_second())
 
 

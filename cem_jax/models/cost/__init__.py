@@ -8,7 +8,11 @@ per head multiplies them by 1 + H.
 """
 
 from cem_jax.models.cost.breakdown import Cost, TransformerCost, count_cost
-from cem_jax.models.cost.flops import count_forward_flops, count_training_flops
+from cem_jax.models.cost.flops import (
+    PRODUCTS_IN_TRAINING,
+    count_forward_flops,
+    count_training_flops,
+)
 from cem_jax.models.cost.pairs import Pairs
 from cem_jax.models.cost.parameters import (
     ParameterCount,
@@ -19,6 +23,7 @@ from cem_jax.models.cost.traced import count_flops
 from cem_jax.models.cost.utilisation import mfu, peak_flops
 
 __all__ = [
+    "PRODUCTS_IN_TRAINING",
     "Cost",
     "Pairs",
     "ParameterCount",

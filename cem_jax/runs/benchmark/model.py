@@ -12,7 +12,7 @@ import optax
 
 from cem_jax.data import Batch
 from cem_jax.models import Transformer, TransformerConfig
-from cem_jax.models.cost import count_forward_flops, count_parameters
+from cem_jax.models.cost import PRODUCTS_IN_TRAINING, count_forward_flops, count_parameters
 from cem_jax.ops.visibility import Sites
 from cem_jax.runs.benchmark.compiled import temporary_bytes
 from cem_jax.runs.benchmark.shape import Shape
@@ -21,9 +21,6 @@ from cem_jax.training import AdamWConfig, initial_state, make_optimiser, make_st
 from cem_jax.training.loss import summed_loss
 
 What = Literal["forward", "step"]
-
-STEP_FLOPS = 3
-"""Matrix-product FLOPs of a training step over those of its forward pass, as is usual to say."""
 
 SCHEDULED = 100_000
 """Steps of the learning rate's schedule: more than are ever measured."""
@@ -45,7 +42,7 @@ def model_side(name: str, config: TransformerConfig, shape: Shape, what: What) -
     compiled, run = _step(config, shape) if what == "step" else _forward(config, shape)
     forward = count_forward_flops(config, batch=shape.batch, length=shape.length)
     figures = {
-        "flops": forward * (STEP_FLOPS if what == "step" else 1),
+        "flops": forward * (PRODUCTS_IN_TRAINING if what == "step" else 1),
         "parameters": count_parameters(config).total,
         "temporary_bytes": temporary_bytes(compiled),
     }

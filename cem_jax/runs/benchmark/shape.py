@@ -9,8 +9,8 @@ from cem_jax.ops.checks import head_width, require_count, require_one_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Shape:
-    """Of the models and of a batch; the default is that of the preset ``small``."""
+class LayerShape:
+    """Of a sublayer and its input; the default is that of the preset ``small``."""
 
     batch: int = 8
     """B, rows of a batch."""
@@ -18,14 +18,8 @@ class Shape:
     length: int = 256
     """L, tokens of a row."""
 
-    vocab_size: int = 8192
-    """V."""
-
     dim: int = 256
     """D, the width."""
-
-    layers: int = 6
-    """The number of blocks."""
 
     heads: int = 4
     """H."""
@@ -42,3 +36,14 @@ class Shape:
                 require_count(field.name, getattr(self, field.name))
         require_one_of("dtype", self.dtype, ("float32", "bfloat16"))
         head_width(self.dim, self.heads, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape(LayerShape):
+    """Of the models and of a batch; the default is that of the preset ``small``."""
+
+    vocab_size: int = 8192
+    """V."""
+
+    layers: int = 6
+    """The number of blocks."""
