@@ -177,6 +177,19 @@ def test_padding_query_of_the_baseline_keeps_its_input():
     same(layer(h, cases.packed())[1, 3:], h[1, 3:])
 
 
+def test_the_baseline_reads_rows_that_are_not_packed_as_one_document():
+    h, sites = cases.normal("h", B, L, D), cases.packed()
+    one = sites._replace(segment=jnp.ones_like(sites.segment))
+    free, packed = (
+        MHAConfig(2, visible=Visible(packed=packed)).build(
+            D, norm_eps=1e-5, dtype="float32", rngs=nnx.Rngs(0)
+        )
+        for packed in (False, True)
+    )
+    np.testing.assert_array_equal(free(h, sites), packed(h, one))
+    assert (free(h, sites) != packed(h, sites)).any()
+
+
 def test_equal_shapes_compile_once():
     model = build(("cem", "cem"))
 

@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from flax import nnx
 
-from cem_jax import Sites, Visible
+from cem_jax import CEMAttention, DescentConfig, InteractionConfig, Sites, Visible
 from cem_jax.ops.attention_energy import attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
 
@@ -57,3 +58,21 @@ def test_memory_grows_as_the_length(program, shared):
 @pytest.mark.parametrize("shared", [False, True], ids=["no diagonal", "shared diagonal"])
 def test_training_takes_a_twentieth_of_the_naive_form(shared):
     assert temporary(training, LONG, shared) <= temporary(training, LONG, shared, "plain") / 20
+
+
+@pytest.mark.parametrize("diagonal", ["none", "shared"])
+def test_memory_of_a_layer_of_two_steps_grows_as_the_length(diagonal):
+    """Inside the scan of the steps, out of which JAX 0.10 would move the masks of all tiles."""
+    config = InteractionConfig(HEADS, diagonal=diagonal, backend="blockwise")
+    layer = CEMAttention(DIM, config, DescentConfig(2), rngs=nnx.Rngs(0))
+    graph, params = nnx.split(layer)
+
+    def temporary(length):
+        def loss(params, h):
+            return jnp.sum(jnp.square(nnx.merge(graph, params)(h)))
+
+        h = jax.ShapeDtypeStruct((1, length, DIM), jnp.float32)
+        compiled = jax.jit(jax.grad(loss)).lower(params, h).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert temporary(LONG) / temporary(SHORT) <= 1.05 * LONG / SHORT

@@ -37,6 +37,19 @@ def test_the_policy_says_what_is_computed_again(policy):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+def test_products_of_the_library_are_kept_and_batched_ones_are_not():
+    """With "products": of a weight's product the value is kept, of attention's it is not."""
+    x, weight = cases.normal("x", 2, 3, 4), cases.normal("w", 4, 4)
+
+    def kept(function):
+        loss = jax.grad(lambda x: jnp.sum(rematerialised(function, "products")(x)))
+        return str(jax.make_jaxpr(loss)(x)).count("dot_general")
+
+    # Forward, and its derivative; computed again, once more.
+    assert kept(lambda x: jnp.sin(x @ weight)) == 2
+    assert kept(lambda x: jnp.sin(jnp.einsum("bij,bkj->bik", x, jnp.cos(x)))) > 3
+
+
 @pytest.mark.parametrize(
     "make",
     [

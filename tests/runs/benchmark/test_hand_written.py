@@ -29,6 +29,7 @@ P = PreconditionerConfig(rank=3)
 ENERGIES = {
     "attention": InteractionConfig(2),
     "diagonal": InteractionConfig(4, key_heads=2, diagonal="shared", visible=Visible(window=3)),
+    "not packed": InteractionConfig(2, visible=Visible(packed=False)),
     "nonlinear": ElementwiseConfig(12),
     "quadratic": ElementwiseConfig(12, "quadratic", "gelu"),
 }
