@@ -68,7 +68,7 @@ def _tile(visible: Visible, common: dict[str, Array], blocks: Tile, rows: Tile) 
         masked = _masked(common, rows, block[0], allowed)
         return _raised(carry, masked, values(block[0]))[:3], None
 
-    start = _start(rows, [x[0] for x in values(blocks)])
+    start = _start(rows, values(blocks))
     (peak, total, sums), _ = over_blocks(visible, rows, (blocks,), start, look)
     log_sum, means = _normalised(peak, total, sums)
     return Attended(log_sum, *means)
@@ -82,7 +82,7 @@ def _shared_tile(visible: Visible, common: dict[str, Array], blocks: Tile, rows:
         peak, total, sums, raised = _raised(carry, masked, [block[0].operands["key"]])
         return (peak, total, sums), (raised, peak)
 
-    start = _start(rows, [blocks.operands["key"][0]])
+    start = _start(rows, [blocks.operands["key"]])
     (peak, total, sums), kept = over_blocks(visible, rows, (blocks,), start, look)
     log_sum, (readout,) = _normalised(peak, total, sums)
 

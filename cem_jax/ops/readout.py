@@ -103,8 +103,6 @@ def _nats_and_slopes(
     """The sum, and its derivatives by ``hidden`` and ``matrix``: dl = softmax(l) - onehot."""
     wide = accumulation_dtype(hidden)
 
-    # Opaque to JAX 0.10, which moves constant work out of scans that it differentiates.
-    @functools.partial(jax.checkpoint, prevent_cse=False)
     def one(carry: tuple[Array, Array], piece: _Piece) -> tuple[tuple[Array, Array], Array]:
         nats, by_matrix = carry
         logits = _logits(piece.hidden, matrix)

@@ -139,6 +139,12 @@ def test_rows_that_are_not_packed_are_one_document_each(backend):
     assert (free != energy(made, Visible(), backend)).any()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_without_positions_have_no_energy(backend):
+    made = jax.tree.map(lambda x: x[:, :0] if x.ndim > 2 else x, terms("shared"))
+    assert energy(made, backend=backend, sites=Sites.dense(B, 0)).shape == (B, 0)
+
+
 @shipped
 def test_huge_logits_stay_finite(backend):
     made = terms("shared")

@@ -1,5 +1,7 @@
 """Cross-entropy without whole logits: the token sum, its derivatives, and the memory it takes."""
 
+import functools
+
 import cases
 import jax
 import jax.numpy as jnp
@@ -80,17 +82,24 @@ def test_what_is_masked_moves_nothing_and_sums_are_wide():
     np.testing.assert_array_equal(jnp.any(slope != 0, axis=-1), MASK)
 
 
-def test_logits_are_never_whole():
+def nats(*arguments, chunk):
+    return jnp.sum(readout_nats(*arguments, chunk=chunk))
+
+
+def total(*arguments, chunk):
+    return readout_cross_entropy(*arguments, chunk=chunk)[0]
+
+
+@pytest.mark.parametrize("loss", [total, nats])
+def test_logits_are_never_whole(loss):
     """A gradient holds a few chunks of logits, however long the rows."""
     batch, length, dim, vocab, chunk = 2, 1024, 16, 4096, 32
     f32, shape = jnp.float32, jax.ShapeDtypeStruct
     arguments = shape((batch, length, dim), f32), shape((vocab, dim), f32)
     places = shape((batch, length), jnp.int32), shape((batch, length), jnp.bool_)
 
-    def loss(hidden, matrix, targets, mask):
-        return readout_cross_entropy(hidden, matrix, targets, mask, chunk=chunk)[0]
-
-    compiled = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(*arguments, *places).compile()
+    slope = jax.grad(functools.partial(loss, chunk=chunk), argnums=(0, 1))
+    compiled = jax.jit(slope).lower(*arguments, *places).compile()
     bound = 4 * (4 * batch * chunk * vocab) + 4 * (4 * vocab * dim)
     assert compiled.memory_analysis().temp_size_in_bytes < bound
     assert bound < 4 * batch * length * vocab / 4
