@@ -6,10 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from cem_jax import DescentConfig, ElementwiseConfig, InteractionConfig, MemoryConfig, SumConfig
+from cem_jax import (
+    DescentConfig,
+    ElementwiseConfig,
+    InteractionConfig,
+    MemoryConfig,
+    SumConfig,
+    Visible,
+)
 from cem_jax.evaluation.certificate import cases as catalogues
 from cem_jax.evaluation.certificate.cases import Case, catalogue
-from cem_jax.evaluation.certificate.certify import compare
+from cem_jax.evaluation.certificate.certify import certify, compare
 from cem_jax.evaluation.certificate.finite_differences import central_difference
 from cem_jax.evaluation.certificate.hand_forms import hand_form
 from cem_jax.evaluation.certificate.jaxprs import custom_rules, scan_lengths
@@ -36,6 +43,11 @@ def test_the_catalogue_holds_every_energy_and_every_depth():
         assert {descent.steps for descent in own} == {1, 2, 3}
         assert {descent.norm_mode for descent in own} == {"default", "exact", "once", "none"}
     assert len({case.name for case in cases}) == len(cases)
+
+
+def test_the_hand_form_takes_rows_that_are_not_packed_as_one_document():
+    case = Case("unpacked", InteractionConfig(2, visible=Visible(packed=False)), DescentConfig())
+    assert all(row.passed for row in certify(case, ("float64",)))
 
 
 def test_the_tolerances_are_the_policy():

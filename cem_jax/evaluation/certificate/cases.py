@@ -42,7 +42,7 @@ _ATTENTION: dict[str, list[Any]] = {
     "diagonal": ["none", "head", "shared"],
     "terms": ["no", "bias", "score", "both"],
     "keys": [4, 2],
-    "sees": ["past", "window", "all"],
+    "sees": ["past", "window", "all", "unpacked"],
     "rotary": [1.0, 0.667, 0.0],
     "tau": ["sqrt(K)", "fixed", "learned"],
 }
@@ -96,7 +96,12 @@ def descent(row: Row) -> DescentConfig:
 
 def attention(row: Row) -> InteractionConfig:
     """The interaction energy of a row."""
-    visible = {"past": Visible(), "window": Visible(window=3), "all": Visible(causal=False)}
+    visible = {
+        "past": Visible(),
+        "window": Visible(window=3),
+        "all": Visible(causal=False),
+        "unpacked": Visible(packed=False),
+    }
     score = ContextScoreConfig(width=4, rotary=Rotary(fraction=0.5))
     return InteractionConfig(
         heads=4,
