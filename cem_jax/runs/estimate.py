@@ -16,7 +16,7 @@ SIZE = 1024
 
 EFFICIENCY = 0.25
 """The part of the speed of a large matrix product that training reaches: fitted to runs of the
-preset ``tiny`` on two CPU cores (CEM 0.23, Llama 0.27), and a guess elsewhere."""
+preset ``tiny`` on two CPU cores (CEM 0.25, Llama 0.27 to 0.31), and a guess elsewhere."""
 
 OVERHEAD = 40.0
 """Seconds for tokenizer, compilation, references and picture."""
