@@ -18,9 +18,10 @@ from cem_jax.runs.loading import with_inner_steps
 from cem_jax.runs.user_energy import load_energy
 from cem_jax.training import AdamWConfig, MuonConfig, TrainingConfig
 
-Preset = Literal["tiny", "small", "paper"]
+Preset = Literal["micro", "tiny", "small", "paper"]
 
 PRESETS = {
+    "micro": TransformerConfig.micro,
     "tiny": TransformerConfig.tiny,
     "small": TransformerConfig.small,
     "paper": TransformerConfig.paper,
@@ -41,8 +42,8 @@ class Choice:
     both (cem)."""
 
     preset: Preset = "tiny"
-    """The size: tiny (4 blocks of width 128, minutes on two CPU cores), small (6 of 256), or
-    paper (12 of 768, the paper's scale)."""
+    """The size: micro (4 blocks of width 64), tiny (4 of 128, minutes on two CPU cores), small (6
+    of 256), or paper (12 of 768, the paper's scale)."""
 
     inner_steps: int | None = None
     """T, the gradient steps on each energy in a CEM layer; 2 by default. Llama's layers have

@@ -76,6 +76,9 @@ class TransformerConfig:
         remat: what the training derivative keeps of each sublayer, attention and MLP separately:
             ``"none"`` all, ``"products"`` those with weights, ``"full"`` its input alone;
             `DescentConfig.remat` says so for each inner step.
+        loops: how many times the stream goes through all blocks, whose parameters it shares: above
+            1 a looped transformer (Dehghani et al., arXiv 1807.03819), the baseline of recursion
+            that is not within a layer.
     """
 
     vocab_size: int
@@ -87,15 +90,27 @@ class TransformerConfig:
     norm_eps: float = 1e-5
     dtype: str = "float32"
     remat: Remat = "none"
+    loops: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "dim", "layers"):
+        for name in ("vocab_size", "dim", "layers", "loops"):
             require_count(name, getattr(self, name))
         require_positive("norm_eps", self.norm_eps)
         require_floating("dtype", self.dtype)
         require_remat("remat", self.remat)
         for name in ("attention", "mlp"):
             _require_sublayer(name, getattr(self, name))
+
+    @classmethod
+    def micro(
+        cls, family: Family = "cem", recipe: Recipe | None = None, *, vocab_size: int = 2048
+    ) -> TransformerConfig:
+        """Four blocks of width 64, 4 heads, feed-forward 172; embeddings tied.
+
+        The size of ``experiments/language_model``: its Llama has 0.2M parameters without the
+        embedding. Parameters count everything.
+        """
+        return _preset(family, recipe, vocab_size, dim=64, layers=4, heads=4, features=172)
 
     @classmethod
     def tiny(

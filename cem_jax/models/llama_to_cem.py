@@ -141,7 +141,7 @@ def _require_llama(config: TransformerConfig) -> tuple[MHAConfig, SwiGLUConfig]:
 
 def _require_target(llama: TransformerConfig, target: TransformerConfig) -> None:
     heads, gated = _require_llama(llama)
-    for name in ("vocab_size", "dim", "layers", "tie_embeddings", "norm_eps"):
+    for name in ("vocab_size", "dim", "layers", "loops", "tie_embeddings", "norm_eps"):
         _require_equal("target", name, getattr(target, name), getattr(llama, name))
     if target.attention != heads:
         energy = _energy("attention", target.attention, InteractionConfig, heads)

@@ -85,7 +85,10 @@ class Transformer(nnx.Module):
         def block(h: Array, parameters: Any) -> tuple[Array, None]:
             return nnx.merge(graph, parameters)(h, sites), None
 
-        return self.norm(jax.lax.scan(block, h, stack, unroll=self._unroll())[0])
+        unroll = self._unroll()
+        for _ in range(self.config.loops):
+            h = jax.lax.scan(block, h, stack, unroll=unroll)[0]
+        return self.norm(h)
 
     def logits(self, hidden: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
         """The readout of `hidden`."""
@@ -121,7 +124,8 @@ class Transformer(nnx.Module):
         sublayers = (config.attention, config.mlp)
         steps = [part.descent.remat for part in sublayers if isinstance(part, CEMConfig)]
         again = {config.remat, *steps} != {"none"}
-        return config.layers if config.layers <= STRAIGHT and not again else 1
+        straight = config.layers * config.loops <= STRAIGHT and not again
+        return config.layers if straight else 1
 
     def _read(self, hidden: Array) -> tuple[Array, Array]:
         """The operands of the readout, in the compute dtype."""

@@ -22,6 +22,7 @@ RECIPES = {
     "llama": ("llama", None),
     "cem-plain": ("cem", Recipe(2, "none", None)),
     "cem": ("cem", Recipe(2, "shared", PreconditionerConfig(8))),
+    "looped": ("llama", None),
     "cem-recomputed": ("cem", Recipe(2, "shared", PreconditionerConfig(8), remat="full")),
 }
 
@@ -29,6 +30,7 @@ RECIPES = {
 def tiny(name, **options):
     family, recipe = RECIPES[name]
     config = TransformerConfig.tiny(family, recipe, vocab_size=256)
+    options = {"loops": 2 if name == "looped" else 1} | options
     return dataclasses.replace(config, **{"layers": 2, **options})
 
 
@@ -49,7 +51,7 @@ def unrolled(config):
         model = nnx.merge(graph, state)
         block, stack = nnx.split(model.blocks)
         h = model.embedding[...][tokens]
-        for i in range(config.layers):
+        for i in (*range(config.layers),) * config.loops:
             h = nnx.merge(block, jax.tree.map(lambda x, i=i: x[i], stack))(h, Sites.dense(B, L))
         return model, model.norm(h)
 
@@ -64,7 +66,7 @@ def unrolled(config):
     return logits, jax.grad(loss), state
 
 
-@pytest.mark.parametrize("name", ["llama", "cem-plain", "cem"])
+@pytest.mark.parametrize("name", ["llama", "looped", "cem-plain", "cem"])
 def test_flops_are_those_that_the_compiler_counts_but_for_element_wise_work(name):
     # A number that a product of width 128 made has cost 256; what norms, softmax, gates and
     # rotations add is a few per number. A projection of the four or five of a layer is 6 %.

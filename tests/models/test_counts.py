@@ -101,6 +101,7 @@ def extras(family, layers, dim):
 @pytest.mark.parametrize(
     ("preset", "layers", "dim", "features", "vocabulary", "tables"),
     [
+        ("micro", 4, 64, 172, 2048, 1),
         ("tiny", 4, 128, 344, 2048, 1),
         ("small", 6, 256, 688, 8192, 1),
         ("paper", 12, 768, 2048, 50_257, 2),

@@ -200,3 +200,14 @@ def test_equal_shapes_compile_once():
 
     for _ in range(3):
         forward(cases.split(model)[1], tokens())
+
+
+def test_a_looped_model_goes_through_its_blocks_again_and_shares_them():
+    once, twice = build(("cem", "swiglu")), build(("cem", "swiglu"), loops=2)
+    chex.assert_trees_all_equal(cases.split(once)[1], cases.split(twice)[1])
+    block, stack = nnx.split(once.blocks)
+    h, sites = once.embedding[...][tokens()], Sites.dense(B, L)
+    for layer in (0, 1, 0, 1):
+        h = nnx.merge(block, jax.tree.map(lambda leaf, n=layer: leaf[n], stack))(h, sites)
+    np.testing.assert_allclose(twice(tokens()), once.logits(once.norm(h)), rtol=1e-4, atol=1e-4)
+    assert jnp.max(jnp.abs(twice(tokens()) - once(tokens()))) > 1e-2

@@ -63,6 +63,7 @@ class TransformerCost:
         mlp: one MLP sublayer, its norm included.
         readout: the last norm, the readout matrix unless it is tied, and the loss.
         layers: how many blocks of one attention and one MLP sublayer there are.
+        loops: how many times the stream goes through them.
     """
 
     embedding: Cost
@@ -70,11 +71,14 @@ class TransformerCost:
     mlp: Cost
     readout: Cost
     layers: int
+    loops: int = 1
 
     @property
     def blocks(self) -> Cost:
-        """All sublayers of all blocks."""
-        return (self.attention + self.mlp) * self.layers
+        """All sublayers of all blocks; a further loop brings no parameters, and costs the rest."""
+        block = self.attention + self.mlp
+        whole = block * (self.layers * self.loops)
+        return dataclasses.replace(whole, parameters=block.parameters * self.layers)
 
     @property
     def total(self) -> Cost:
@@ -115,6 +119,7 @@ def count_cost(
             readout_activation_bytes(config, batch=batch, length=length),
         ),
         layers=config.layers,
+        loops=config.loops,
     )
 
 

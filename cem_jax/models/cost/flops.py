@@ -57,7 +57,8 @@ def _model_flops(config: TransformerConfig, *, batch: int, length: int, pairs: P
     size = {"batch": batch, "length": length}
     attention = sublayer_flops(config.attention, config.dim, **size, pairs=pairs)
     mlp = sublayer_flops(config.mlp, config.dim, **size, pairs=pairs)
-    blocks = (config.layers * (one + other) for one, other in zip(attention, mlp, strict=True))
+    times = config.layers * config.loops
+    blocks = (times * (one + other) for one, other in zip(attention, mlp, strict=True))
     return Flops(*map(sum, zip(blocks, readout_flops(config, **size), strict=True)))
 
 
