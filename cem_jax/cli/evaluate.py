@@ -78,7 +78,7 @@ def _beside(figures: dict[str, Any], summary: dict[str, Any] | None) -> str:
     if summary is None:
         return "There is no summary to compare with: the run was imported, or has not ended."
     names = ("valid_loss", "test_loss", "valid_bits_per_byte", "test_bits_per_byte")
-    other = [name for name in names if figures[name] != summary[name]]
+    other = [name for name in names if name in summary and figures[name] != summary[name]]
     if not other:
         return "Equal to summary.json, to the last digit."
     moved = ", ".join(f"{name} {figures[name]!r} for {summary[name]!r}" for name in other)

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 from cem_jax.runs.config import RunConfig
+from cem_jax.runs.reporting import Report
 
 
-def train_and_report(program: str, config: RunConfig, out: Path, *, resume: bool) -> int:
+def train_and_report(
+    program: str, config: RunConfig, out: Path, *, resume: bool, report: Report = "full"
+) -> int:
     """Train; the exit status is 0, 1 for no finite end or no space, 130 where it was stopped.
 
     Args:
@@ -16,6 +19,7 @@ def train_and_report(program: str, config: RunConfig, out: Path, *, resume: bool
         config: the run.
         out: its folder.
         resume: whether it may have been begun.
+        report: what is evaluated at its end.
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
@@ -23,7 +27,7 @@ def train_and_report(program: str, config: RunConfig, out: Path, *, resume: bool
 
     go_on = f"go on with: cem train --resume --out {out}"
     try:
-        run(config, out, RunConsole(), resume=resume)
+        run(config, out, RunConsole(), resume=resume, report=report)
     except NonFiniteError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1

@@ -10,6 +10,7 @@ from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
+from cem_jax.runs.reporting import Report
 
 DESCRIPTION = """Train a small language model on real text and report what it reached.
 
@@ -37,6 +38,11 @@ class Where:
     """Go on with the run in --out from its newest state, or begin where there is none yet. Give no
     other options, or those that the run was begun with."""
 
+    report: Report = "full"
+    """What the run is evaluated on at its end: full (validation, test, and n-gram models beside
+    them), test (without n-grams), or valid, which leaves the test text alone while choices are
+    still being made; --resume --out RUN --report full makes up for it."""
+
 
 def main(arguments: list[str]) -> int:
     """Run ``cem train``; the exit status is 0, 1 for no finite end, 130 where it was interrupted.
@@ -44,27 +50,28 @@ def main(arguments: list[str]) -> int:
     Raises:
         ValueError: impossible options, before any work.
     """
-    config, out, resume = _read(arguments)
-    require_free(RunFolder(out), resume=resume)
+    config, out, where = _read(arguments)
+    require_free(RunFolder(out), resume=where.resume)
     quiet()
-    return train_and_report("cem train", config, out, resume=resume)
+    return train_and_report("cem train", config, out, resume=where.resume, report=where.report)
 
 
-def _read(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
-    """The run, its folder, and whether it may have been begun already."""
-    if (path := _alone(arguments)) is not None:
+def _read(arguments: list[str]) -> tuple[RunConfig, Path, Where]:
+    """The run, its folder, and what else is said of it."""
+    if (where := _alone(arguments)) is not None:
         from cem_jax.runs.described import rebuild
 
-        return rebuild(RunFolder(path).config()["config"]), path, True
+        assert where.out is not None
+        return rebuild(RunFolder(where.out).config()["config"]), where.out, where
     config, options = parse(arguments, program="cem train", base=Where, description=DESCRIPTION)
     if options.resume and options.out is None:
         raise ValueError("resume: got no folder, expected --out RUN, the run to go on with.")
     out = next_folder(Path("runs"), config.name) if options.out is None else options.out
-    return config, out, options.resume
+    return config, out, options
 
 
-def _alone(arguments: list[str]) -> Path | None:
-    """The folder of a run that is to go on as it is: nothing but --out and --resume is given."""
+def _alone(arguments: list[str]) -> Where | None:
+    """A run that is to go on as it is: nothing of its model, training or text is given."""
     import tyro
 
     if "-h" in arguments or "--help" in arguments:
@@ -72,4 +79,4 @@ def _alone(arguments: list[str]) -> Path | None:
     where, rest = tyro.cli(Where, args=arguments, prog="cem train", return_unknown_args=True)
     if rest or not where.resume or where.out is None:
         return None
-    return where.out if RunFolder(where.out).holds_a_run() else None
+    return where if RunFolder(where.out).holds_a_run() else None

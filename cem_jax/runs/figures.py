@@ -21,16 +21,22 @@ FIGURES = {"loss": 4, "perplexity": 2, "bits_per_byte": 4}
 """The figures of a split, with the digits that are shown."""
 
 
-def split_figures(row_nats: RowNats, params: dict[str, Any], text: Text) -> dict[str, Any]:
-    """Loss, perplexity and bits per byte of valid and test, as ``valid_loss``, ``test_loss``, ...
+def split_figures(
+    row_nats: RowNats,
+    params: dict[str, Any],
+    text: Text,
+    splits: tuple[str, ...] = ("valid", "test"),
+) -> dict[str, Any]:
+    """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
         params: of the model.
         text: of the run.
+        splits: which.
     """
     result: dict[str, Any] = {}
-    for split in ("valid", "test"):
+    for split in splits:
         rows, size = text.rows[split], text.utf8_bytes(split)
         reached = perplexity(row_nats, params, rows, batch=evaluated_rows(rows), utf8_bytes=size)
         result |= _flat(split, reached)

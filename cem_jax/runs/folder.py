@@ -85,7 +85,7 @@ class RunFolder:
     def summary(self) -> dict[str, Any] | None:
         """What the run reached; None where it has not ended, or the file is damaged."""
         try:
-            return self.read(SUMMARY, "name", "valid_loss", "test_loss", "references", "sample")
+            return self.read(SUMMARY, "name", "valid_loss", "valid_bits_per_byte", "sample")
         except ValueError:
             # It is computed again from the last state.
             return None

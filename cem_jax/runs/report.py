@@ -13,12 +13,19 @@ from cem_jax.runs.figures import FIGURES
 from cem_jax.runs.text import Text
 
 
-def plan(config: RunConfig, count: ParameterCount, text: Text, seconds: float, out: Path) -> str:
+def plan(
+    config: RunConfig,
+    count: ParameterCount,
+    text: Text,
+    seconds: float,
+    out: Path,
+    splits: tuple[str, ...],
+) -> str:
     """The work ahead, the expected minutes first."""
     training = config.training
     tokens = training.steps * training.batch * training.length
     available = text.rows["train"].predicted
-    held_out = text.rows["valid"].predicted + text.rows["test"].predicted
+    held_out = sum(text.rows[split].predicted for split in splits)
     minutes = round(seconds / 60)
     ahead = f"about {minutes} minutes" if minutes > 1 else "about a minute"
     return (
@@ -27,7 +34,7 @@ def plan(config: RunConfig, count: ParameterCount, text: Text, seconds: float, o
         f"embeddings) on the corpus {text.corpus.name!r}, {text.tokenizer.vocab_size:,} pieces\n"
         f"{training.steps:,} steps of {training.batch} x {training.length} tokens: "
         f"{tokens / 1e6:.2f} M tokens, {tokens / available:.2f} epochs of {available / 1e6:.2f} M; "
-        f"then validation and test on {held_out:,} tokens\n"
+        f"then {' and '.join(splits)} on {held_out:,} tokens\n"
         f"run folder: {out}"
     )
 

@@ -21,13 +21,21 @@ from cem_jax.runs.lock import locked
 from cem_jax.runs.picture import Course, draw
 from cem_jax.runs.references import references
 from cem_jax.runs.report import plan, table
+from cem_jax.runs.reporting import Report, Reported
 from cem_jax.runs.resume import require_same, require_same_text, warn_of_another_machine
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_trainable
 
 
-def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False) -> dict[str, Any]:
+def run(
+    config: RunConfig,
+    out: Path,
+    console: Console,
+    *,
+    resume: bool = False,
+    report: Report = "full",
+) -> dict[str, Any]:
     """Train, evaluate, and write the folder ``out``.
 
     Args:
@@ -35,6 +43,8 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
         out: a new folder; with ``resume``, also that of this very run.
         console: what is said on the way goes there.
         resume: whether to go on from the newest state in ``out``, or begin where there is none.
+        report: what is evaluated at the end; a run that has ended is evaluated again where its
+            summary lacks some of it.
 
     Returns:
         The content of ``summary.json``.
@@ -45,14 +55,15 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
         StoppedError: a signal stopped it; its state is saved.
         OSError: something could not be written; what was saved before is whole.
     """
-    start, folder = time.perf_counter(), RunFolder(out)
+    start, folder, wanted = time.perf_counter(), RunFolder(out), Reported.of(report)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
     stored = folder.config() if folder.holds_a_run() else None
     if stored is not None:
         require_same(stored, described)
         summary = folder.summary()
-        if summary is not None and described["config"]["data"] == stored["config"]["data"]:
+        same = described["config"]["data"] == stored["config"]["data"]
+        if summary is not None and same and wanted.satisfied_by(summary):
             console.print(f"{out} has ended; its figures:", markup=False, highlight=False)
             show(summary, folder, console)
             return summary
@@ -73,9 +84,9 @@ def run(config: RunConfig, out: Path, console: Console, *, resume: bool = False)
         if stored is None:
             folder.write(CONFIG, described)
         text.tokenizer.save(folder.tokenizer)
-        _announce(config, text, folder, console)
+        _announce(config, text, folder, wanted, console)
         trained = fit(config, text, folder, described, console)
-        summary = _finish(config, text, folder, trained, console, start)
+        summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
 
@@ -87,12 +98,15 @@ def _text(config: RunConfig, folder: RunFolder, stored: dict[str, Any] | None) -
     return Text.prepare(config.data, config.training.length, own)
 
 
-def _announce(config: RunConfig, text: Text, folder: RunFolder, console: Console) -> None:
-    held_out = text.rows["valid"].predicted + text.rows["test"].predicted
+def _announce(
+    config: RunConfig, text: Text, folder: RunFolder, wanted: Reported, console: Console
+) -> None:
+    held_out = sum(text.rows[split].predicted for split in wanted.splits)
     done = max((record["step"] for record in folder.metrics()), default=0)
     with console.status("measuring this machine"):
         seconds = expected_seconds(config.model, config.training, held_out, done=done)
-    ahead = plan(config, count_parameters(config.model), text, seconds, folder.path)
+    count = count_parameters(config.model)
+    ahead = plan(config, count, text, seconds, folder.path, wanted.splits)
     console.print(ahead, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -101,6 +115,7 @@ def _finish(
     text: Text,
     folder: RunFolder,
     trained: Trained,
+    wanted: Reported,
     console: Console,
     start: float,
 ) -> dict[str, Any]:
@@ -108,23 +123,23 @@ def _finish(
     count, metrics = count_parameters(config.model), folder.metrics()
     length = config.training.length
     flops = count_forward_flops(config.model, batch=1, length=length)
-    with console.status("evaluating on the whole validation and test text"):
+    with console.status(f"evaluating on the whole text for {' and '.join(wanted.splits)}"):
         summary: dict[str, Any] = {
             "name": config.name,
             "parameters": count.total,
             "parameters_without_embeddings": count.without_embedding,
             "forward_flops_per_token": flops / length,
             **speed(metrics),
-            **split_figures(trained.row_nats, trained.params, text),
+            **split_figures(trained.row_nats, trained.params, text, wanted.splits),
             **eigenvalues(trained.graph, trained.params),
-            "references": {},
             "sample": trained.sampler(trained.params),
         }
     summary["seconds"] = trained.seconds_before + time.perf_counter() - start
     folder.write(SUMMARY, summary)
-    with console.status("counting n-grams for comparison"):
-        summary["references"] = references(text)
-    own: dict[str, float] = next(iter(summary["references"].values()), {})
+    if wanted.references:
+        with console.status("counting n-grams for comparison"):
+            summary["references"] = references(text)
+    own: dict[str, float] = next(iter(summary.get("references", {}).values()), {})
     bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
     draw(folder.picture, {config.name: Course(metrics, bits)}, own)
     summary["seconds"] = trained.seconds_before + time.perf_counter() - start

@@ -51,7 +51,7 @@ def test_samples_are_cut_back_whatever_they_say(folder):
 
 
 def test_a_summary_is_of_an_end_and_goes_with_it(folder):
-    summary = dict.fromkeys(("name", "valid_loss", "test_loss", "references", "sample"), 1.0)
+    summary = dict.fromkeys(("name", "valid_loss", "valid_bits_per_byte", "sample"), 1.0)
     folder.write("summary.json", summary)
     assert folder.summary() == summary
     folder.cut_back(5)
