@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": Command("cem_jax.cli.evaluate", "recompute the figures of a run"),
     "generate": Command("cem_jax.cli.generate", "let a run go on with a prompt"),
     "compare": Command("cem_jax.cli.compare", "train or read several runs, side by side"),
+    "sweep": Command("cem_jax.cli.sweep", "many variants with many seeds: one table, one picture"),
     "export": Command("cem_jax.cli.export", "write the weights of a run as safetensors"),
     "import": Command("cem_jax.cli.import_weights", "make a run of exported or Llama weights"),
     "verify": Command("cem_jax.cli.verify", "certify that the layers are what they claim"),

@@ -1,0 +1,111 @@
+"""`cem sweep` from end to end, with processes of its own."""
+
+import json
+import shutil
+
+import pytest
+
+from cem_jax.cli.main import main
+
+SPEC = """
+seeds = [0, 1]
+baseline = "llama"
+[options]
+data = "{text}"
+tokenizer = "byte"
+steps = 3
+batch = 2
+length = 8
+record-every = 1
+model.dim = 8
+model.layers = 1
+[[variants]]
+name = "llama"
+model = "llama"
+"model.attention.heads" = 1
+"model.mlp.features" = 8
+[[variants]]
+name = "wide"
+model = "llama"
+"model.attention.heads" = 1
+"model.mlp.features" = 16
+"""
+
+
+@pytest.fixture
+def spec(own_text, tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC.format(text=own_text))
+    return path
+
+
+@pytest.mark.slow
+def test_a_sweep_runs_goes_on_after_a_kill_and_adds_the_test_when_asked(spec, tmp_path, capsys):
+    out = tmp_path / "out"
+    line = ["sweep", str(spec), "--out", str(out)]
+    # Not a run: this one fails, and the rest is run.
+    (out / "wide-s0").mkdir(parents=True)
+    (out / "wide-s0" / "checkpoints").write_text("a file where a folder must be")
+    assert main([*line, "--workers", "2"]) == 1
+    said = capsys.readouterr()
+    assert "wide, seed 0 failed" in said.err
+    table = json.loads((out / "sweep.json").read_text())
+    assert {(run["variant"], run["seed"]) for run in table["runs"]} == {
+        ("llama", 0),
+        ("llama", 1),
+        ("wide", 1),
+    }
+    assert all("test_loss" not in run for run in table["runs"])
+    # What was killed before its end is run again, what has ended is not.
+    before = (out / "llama-s1" / "summary.json").read_bytes()
+    shutil.rmtree(out / "wide-s0")
+    (out / "llama-s0" / "summary.json").unlink()
+    assert main(line) == 0
+    said = capsys.readouterr().out
+    assert "4 runs in" in said
+    assert "2 of them to run" in said
+    assert (out / "llama-s1" / "summary.json").read_bytes() == before
+    assert (out / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    assert "llama" in (out / "sweep.txt").read_text()
+    # Two families with one seed saw the same tokens.
+    batches = [
+        [json.loads(line)["tokens"] for line in (out / name).read_text().splitlines()[:3]]
+        for name in ("llama-s0/metrics.jsonl", "wide-s0/metrics.jsonl")
+    ]
+    assert batches[0] == batches[1]
+    assert main([*line, "--report", "test"]) == 0
+    assert "4 of them to run" in capsys.readouterr().out
+    table = json.loads((out / "sweep.json").read_text())
+    assert all("test_loss" in run for run in table["runs"])
+
+
+def test_all_options_are_checked_before_the_first_run(spec, tmp_path, capsys):
+    spec.write_text(spec.read_text() + "steps = 0\n")
+    out = tmp_path / "out"
+    assert main(["sweep", str(spec), "--out", str(out)]) == 2
+    assert "spec: in 'wide': steps: got 0" in capsys.readouterr().err
+    spec.write_text(spec.read_text().replace("steps = 0", "stepps = 5"))
+    assert main(["sweep", str(spec), "--out", str(out)]) == 2
+    assert "got options of 'wide' that cem train does not take" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_dry_run_lists_the_runs(spec, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["sweep", str(spec), "--out", str(out), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[1:] == [
+        f"  {name}, seed {seed}" for seed in (0, 1) for name in ("llama", "wide")
+    ]
+    assert not out.exists()
+
+
+def test_a_folder_with_a_run_of_another_configuration_is_refused(spec, trained, tmp_path, capsys):
+    out = tmp_path / "out"
+    shutil.copytree(trained.path, out / "llama-s0")
+    assert main(["sweep", str(spec), "--out", str(out)]) == 2
+    assert "got options that are not those of the run in this folder" in capsys.readouterr().err
+    assert main(["sweep", str(spec), "--out", str(trained.path)]) == 2
+    assert "which holds a run, expected another folder" in capsys.readouterr().err
+    assert main(["sweep", str(spec), "--workers", "0"]) == 2
+    assert "workers: got 0" in capsys.readouterr().err
