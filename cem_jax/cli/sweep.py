@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
         _planned(name, seed, config, out) for seed in spec.seeds for name, config in configs.items()
     ]
     ahead = [run for run in planned if run.summary(options.report) is None]
-    print(f"{len(planned)} runs in {out}, {len(ahead)} of them to run")
+    print(f"{len(planned)} runs in {out}, {len(ahead)} of them to run", flush=True)
     if options.dry_run:
         print("\n".join(f"  {run.name}" for run in ahead))
         return 0

@@ -1,0 +1,1 @@
+"""One folder per question: how it was asked, what was run, what came of it."""

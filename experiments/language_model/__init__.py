@@ -1,0 +1,1 @@
+"""Small language models: the claims about attention, MLP, recursion and preconditioners."""

@@ -1,0 +1,88 @@
+"""Keep what runs of `cem sweep` reached, as small files that are committed.
+
+    python -m experiments.language_model.collect runs/language_model
+
+Each run that has ended becomes one file in results/: its configuration, its figures, its course,
+versions and machine. Files of runs that are not in the folder stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from cem_jax.runs.folder import RunFolder
+
+RESULTS = Path(__file__).parent / "results"
+
+BINS = 40
+"""Points of the training loss that are kept, each the mean of the steps before it."""
+
+KEPT = (
+    "parameters",
+    "parameters_without_embeddings",
+    "forward_flops_per_token",
+    "train_tokens",
+    "valid_loss",
+    "valid_bits_per_byte",
+    "test_loss",
+    "test_bits_per_byte",
+    "least_eigenvalue_attention",
+    "least_eigenvalue_mlp",
+    "seconds",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", type=Path, help="the folder of a sweep")
+    parser.add_argument("--kind", default="claims", help="a folder in results/")
+    options = parser.parse_args()
+    to = RESULTS / options.kind
+    to.mkdir(parents=True, exist_ok=True)
+    folders = [RunFolder(path) for path in sorted(options.runs.iterdir()) if path.is_dir()]
+    ended = [folder for folder in folders if folder.holds_a_run() and folder.summary()]
+    for folder in ended:
+        text = json.dumps(record(folder), indent=1)
+        (to / f"{folder.path.name}.json").write_text(text + "\n", encoding="utf-8")
+    print(f"{len(ended)} runs in {to}")
+
+
+def record(folder: RunFolder) -> dict[str, Any]:
+    """A run as one small object."""
+    stored, summary = folder.config(), folder.summary()
+    assert summary is not None
+    variant, _, seed = folder.path.name.rpartition("-s")
+    config = stored["config"]
+    # Where the text lay says nothing; which it was, its hash does.
+    config["data"]["source"] = Path(config["data"]["source"]).name
+    return {
+        "variant": variant,
+        "seed": int(seed),
+        **{key: summary[key] for key in KEPT if key in summary},
+        "course": course(folder.metrics()),
+        "config": config,
+        "hashes": stored["hashes"],
+        "versions": stored["versions"],
+        "machine": stored["machine"],
+    }
+
+
+def course(records: list[dict[str, Any]]) -> dict[str, list[list[float]]]:
+    """[step, nats] of the training loss, in bins, and of the validation loss on the way."""
+    steps = [record for record in records if "loss" in record]
+    width = max(1, len(steps) // BINS)
+    training = [
+        [part[-1]["step"], round(sum(each["loss"] for each in part) / len(part), 5)]
+        for part in (steps[start : start + width] for start in range(0, len(steps), width))
+    ]
+    valid = [[r["step"], round(r["valid_loss"], 5)] for r in records if "valid_loss" in r]
+    return {"training": training, "validation": valid}
+
+
+if __name__ == "__main__":
+    main()
