@@ -1,7 +1,7 @@
 """What a layer minimises: pure functions of (u | context) that do not know how."""
 
 from cem_jax.energies.base import Context, Energy, EnergyConfig, EnergyOf, require_energy_config
-from cem_jax.energies.context_terms import ContextScoreConfig
+from cem_jax.energies.context_terms import ContextScoreConfig, RelativeBias, require_relative_bias
 from cem_jax.energies.elementwise import ElementwiseConfig, ElementwiseEnergy
 from cem_jax.energies.interaction import InteractionConfig, InteractionEnergy
 from cem_jax.energies.memory import MemoryConfig, MemoryEnergy
@@ -19,7 +19,9 @@ __all__ = [
     "InteractionEnergy",
     "MemoryConfig",
     "MemoryEnergy",
+    "RelativeBias",
     "SumConfig",
     "SumEnergy",
     "require_energy_config",
+    "require_relative_bias",
 ]

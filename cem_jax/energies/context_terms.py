@@ -12,7 +12,19 @@ from cem_jax.ops.checks import require_count
 from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
-from cem_jax.ops.visibility import Sites
+from cem_jax.ops.visibility import Sites, Visible
+
+
+def require_relative_bias(window: int | None, visible: Visible) -> None:
+    """Refuse a length of a relative bias that is none, or one where distances may be negative."""
+    if window is None:
+        return
+    require_count("relative_bias", window)
+    if not visible.causal:
+        raise ValueError(
+            "relative_bias: got one with bidirectional attention, expected a causal one, since the "
+            "bias is a function of a distance >= 0; drop one of the two."
+        )
 
 
 class RelativeBias(nnx.Module):

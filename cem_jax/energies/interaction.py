@@ -11,13 +11,17 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.energies.base import Energy
-from cem_jax.energies.context_terms import ContextScore, ContextScoreConfig, RelativeBias
+from cem_jax.energies.context_terms import (
+    ContextScore,
+    ContextScoreConfig,
+    RelativeBias,
+    require_relative_bias,
+)
 from cem_jax.ops.attention_backend import AttentionBackend, choose
 from cem_jax.ops.attention_energy import attention_energy
 from cem_jax.ops.attention_terms import AttentionTerms
 from cem_jax.ops.checks import (
     head_width,
-    require_count,
     require_heads,
     require_kind,
     require_kind_or_none,
@@ -77,13 +81,7 @@ class InteractionConfig:
         require_kind_or_none("context_score", self.context_score, ContextScoreConfig)
         if self.temperature is not None:
             require_positive("temperature", self.temperature)
-        if self.relative_bias is not None:
-            require_count("relative_bias", self.relative_bias)
-        if self.relative_bias is not None and not self.visible.causal:
-            raise ValueError(
-                "relative_bias: got a bidirectional energy, expected a causal one, since the "
-                "bias is a function of a distance >= 0; drop one of the two."
-            )
+        require_relative_bias(self.relative_bias, self.visible)
 
     def width(self, dim: int) -> int:
         """K for a model of width ``dim``."""

@@ -10,7 +10,9 @@ from flax import nnx
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from cem_jax.energies import RelativeBias, require_relative_bias
 from cem_jax.models.norm import RMSNorm
+from cem_jax.ops.attention_terms import relative_bias
 from cem_jax.ops.checks import head_width, require_count, require_heads
 from cem_jax.ops.constrain import constrain
 from cem_jax.ops.contract import contract
@@ -30,6 +32,8 @@ class MHAConfig:
         head_dim: K; None is D / H.
         rotary: how queries and keys are rotated.
         visible: which positions see which.
+        relative_bias: W, the length of a learned table by distance that is added to the logits,
+            as in `InteractionConfig`, so that both can have it; None for none, as in Llama.
     """
 
     heads: int
@@ -37,9 +41,11 @@ class MHAConfig:
     head_dim: int | None = None
     rotary: Rotary = Rotary()
     visible: Visible = Visible()
+    relative_bias: int | None = None
 
     def __post_init__(self) -> None:
         require_heads(self.heads, self.key_heads, self.head_dim)
+        require_relative_bias(self.relative_bias, self.visible)
 
     def build(self, dim: int, *, norm_eps: float, dtype: DTypeLike, rngs: nnx.Rngs) -> MHASublayer:
         """The sublayer of a model of width ``dim``."""
@@ -56,7 +62,8 @@ class MHASublayer(nnx.Module):
         dtype: of the products.
         rngs: the stream ``params`` draws the weights, normal with variance 1 / fan-in.
 
-    Parameters: ``norm.gain [D]``, ``wq [D, H, K]``, ``wk, wv [D, G, K]``, ``wo [H, K, D]``.
+    Parameters: ``norm.gain [D]``, ``wq [D, H, K]``, ``wk, wv [D, G, K]``, ``wo [H, K, D]``;
+    with a relative bias ``bias.table [H, W]``.
 
     Source: Touvron et al., arXiv 2302.13971.
     """
@@ -73,6 +80,8 @@ class MHASublayer(nnx.Module):
         self.wk = parameter(fan_in(rngs, (dim, groups, width), dim), "D G K")
         self.wv = parameter(fan_in(rngs, (dim, groups, width), dim), "D G K")
         self.wo = parameter(fan_in(rngs, (heads, width, dim), heads * width), "H K D")
+        window = config.relative_bias
+        self.bias = None if window is None else RelativeBias(heads, window)
 
     def __call__(
         self, h: Float[Array, "B L D"], sites: Sites | None = None
@@ -87,8 +96,11 @@ class MHASublayer(nnx.Module):
         query, key, value = (contract(c, w) for w in weights)
         read_sites = self.config.visible.read(sites)
         mask = self.config.visible.allowed(read_sites, read_sites)
+        bias = None
+        if self.bias is not None:
+            bias = relative_bias(self.bias.table[...].astype(c.dtype), read_sites, read_sites)
         read = jax.nn.dot_product_attention(
-            rotate(query, table), rotate(key, table), value, mask=mask[:, None]
+            rotate(query, table), rotate(key, table), value, bias, mask=mask[:, None]
         )
         # The library gives a row without any key the mean of all values.
         read = jnp.where(jnp.any(mask, axis=-1)[:, :, None, None], read, 0)

@@ -108,14 +108,14 @@ def _name(name: str, target: TransformerConfig) -> str:
     top, *rest = name.split(".")
     if top != "blocks" or rest[1] == "norm":
         return name
-    sublayer, last = rest
+    sublayer, *inner = rest
     config = getattr(target, sublayer)
     if not isinstance(config, CEMConfig):
         return name
     energy: Any = config.energy
     if sublayer == "mlp" and energy.form == "nonlinear":
-        last = {"gate": "up", "up": "gate"}.get(last, last)
-    return f"blocks.{sublayer}.energy.{last}"
+        inner = [{"gate": "up", "up": "gate"}.get(word, word) for word in inner]
+    return ".".join(["blocks", sublayer, "energy", *inner])
 
 
 def _fresh(target: TransformerConfig, names: list[str], seed: int) -> dict[str, np.ndarray]:
@@ -149,6 +149,10 @@ def _require_target(llama: TransformerConfig, target: TransformerConfig) -> None
         for name, value in _meaning(energy, llama.dim).items():
             _require_equal("attention", name, value, meant[name])
         width = energy.width(llama.dim)
+        if None not in (heads.relative_bias, energy.relative_bias):
+            # A fresh one may join, and the Llama's may be dropped.
+            own = heads.relative_bias
+            _require_equal("attention", "relative_bias", energy.relative_bias, own)
         _require_equal("attention", "temperature", energy.temperature or width**0.5, width**0.5)
     if target.mlp != gated:
         energy = _energy("mlp", target.mlp, ElementwiseConfig, gated)

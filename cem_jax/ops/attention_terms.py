@@ -91,6 +91,14 @@ def head_sums(p: Float[Array, "B H L S"], values: Array) -> Float[Array, "B H L 
     return sums.reshape(batch, heads, length, values.shape[3])
 
 
+def relative_bias(
+    table: Float[Array, "H W"], query_sites: Sites, key_sites: Sites
+) -> Float[Array, "B H L S"]:
+    """b_h[min(position_i - position_j, W - 1)] of every pair; what is ahead has distance 0."""
+    distance = jnp.clip(distances(query_sites, key_sites), 0, table.shape[1] - 1)
+    return jnp.moveaxis(table[:, distance], 0, 1)
+
+
 def logits(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> Float[Array, "B H L S"]:
     """S / tau + b[distance] + context score, unmasked; s = q . k + w . c."""
     scores = grouped_scores(terms.query, terms.key)
@@ -102,8 +110,7 @@ def logits(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> Float
     temperature = jnp.atleast_1d(terms.temperature).astype(wide)[None, :, None, None]
     result = scores / temperature
     if terms.bias is not None:
-        distance = jnp.clip(distances(query_sites, key_sites), 0, terms.bias.shape[1] - 1)
-        result = result + jnp.moveaxis(terms.bias.astype(wide)[:, distance], 0, 1)
+        result = result + relative_bias(terms.bias.astype(wide), query_sites, key_sites)
     if terms.context_query is not None and terms.context_key is not None:
         scale = terms.context_query.shape[-1] ** -0.5
         result = result + scale * grouped_scores(terms.context_query, terms.context_key)

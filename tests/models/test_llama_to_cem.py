@@ -1,6 +1,7 @@
 """A CEM that starts from a Llama: what is kept means what it meant, the rest is fresh or named."""
 
 import dataclasses
+import functools
 
 import cases
 import jax
@@ -94,6 +95,24 @@ def test_kept_fresh_and_dropped(family):
         np.testing.assert_array_equal(got.pop(ours), given[theirs])
     assert got.keys() == fresh.keys()
     assert all(type(leaf) is np.ndarray for leaf in got.values())
+
+
+def test_a_relative_bias_is_kept_where_the_target_has_it():
+    heads = dataclasses.replace(LLAMA.attention, relative_bias=3)
+    llama = dataclasses.replace(LLAMA, attention=heads)
+    params, table = noisy(llama), ("blocks", "attention", "bias", "table")
+    full = cem_config_from_llama(llama)
+    own = functools.reduce(lambda tree, name: tree[name], table, params)
+    start = cem_from_llama(llama, params, full)
+    np.testing.assert_array_equal(
+        start.params["blocks"]["attention"]["energy"]["bias"]["table"], own
+    )
+    dropped = cem_from_llama(llama, params, replaced(full, "attention", relative_bias=None)).dropped
+    assert dropped["blocks.attention.bias.table"] == N * H * 3
+    fresh = cem_from_llama(LLAMA, noisy(LLAMA), full).fresh
+    assert fresh["blocks.attention.energy.bias.table"] == N * H * 3
+    with pytest.raises(ValueError, match="attention: got relative_bias = 4, expected 3"):
+        cem_from_llama(llama, params, replaced(full, "attention", relative_bias=4))
 
 
 def test_fresh_parameters_are_those_of_a_fresh_model():
