@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
     out = Path("runs") / options.spec.stem if options.out is None else options.out
     if RunFolder(out).holds_a_run():
         raise ValueError(f"out: got {out}, which holds a run, expected another folder.")
-    configs = {variant.name: _config(variant) for variant in spec.variants}
+    configs = {variant.name: config_of(variant) for variant in spec.variants}
     planned = [
         _planned(name, seed, config, out) for seed in spec.seeds for name, config in configs.items()
     ]
@@ -103,15 +103,15 @@ def main(arguments: list[str]) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Nothing:
+class NoMore:
     """No options beside those of a run."""
 
 
-def _config(variant: Variant) -> RunConfig:
+def config_of(variant: Variant) -> RunConfig:
     """A variant's options, read as cem train reads them."""
     program = f"cem sweep, {variant.name}"
     try:
-        return parse(list(variant.arguments), program=program, base=_Nothing, description="")[0]
+        return parse(list(variant.arguments), program=program, base=NoMore, description="")[0]
     except SystemExit as error:
         # What is wrong was said; which variant it is was not.
         raise ValueError(

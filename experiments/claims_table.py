@@ -1,0 +1,90 @@
+"""The claims as a table, with their effects and verdicts, from committed results alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cem_jax.runs.sweep.statistics import Paired, paired
+from cem_jax.runs.sweep.table import paired_text
+from experiments.claims import AT_EQUAL_TIME, CLAIMS, Claim, Comparison, verdict
+from experiments.equal_time import equal_time, step_ratio
+from experiments.gaussian_process import gap
+from experiments.language_model.records import deciding, figures, load_records
+
+GP_TEXT = "On Gaussian processes, T = 4 and 8 lower RMSE further"
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    key: str
+    claim: str
+    run: str
+    effect: str
+    verdict: str
+
+
+def rows() -> list[Row]:
+    """All claims in their order."""
+    records = load_records()
+    values = figures(records, deciding(records))
+    made = [_language(claim, each, values) for claim in CLAIMS for each in claim.comparisons]
+    made += [_timed(key, variant, values) for key, variant in AT_EQUAL_TIME.items()]
+    made += _gaussian()
+    return sorted(made, key=lambda row: int(row.key[1:]))
+
+
+def markdown() -> str:
+    """The table of `rows`; a claim's text stands in its first line."""
+    lines = ["| | claim | what was run | effect [95 %] | verdict |", "|---|---|---|---|---|"]
+    before = ""
+    for row in rows():
+        key, claim = ("", "") if row.key == before else (row.key, row.claim)
+        lines.append(f"| {key} | {claim} | {row.run} | {row.effect} | {row.verdict} |")
+        before = row.key
+    return "\n".join(lines) + "\n"
+
+
+def _language(claim: Claim, each: Comparison, values: dict[str, dict[int, float]]) -> Row:
+    effect = paired(values.get(each.variant, {}), values.get(each.baseline, {}))
+    note = f" ({each.note})" if each.note else ""
+    pairs = f", {effect.pairs} pair{'s' * (effect.pairs != 1)}" if effect.pairs else ""
+    run = f"`{each.variant}` minus `{each.baseline}`{note}{pairs}"
+    bits = f"{paired_text(effect)} bits per byte" if effect.pairs else "-"
+    return Row(claim.key, claim.text, run, bits, verdict(effect, each.kind))
+
+
+def _timed(key: str, variant: str, values: dict[str, dict[int, float]]) -> Row:
+    """C10 at equal time."""
+    run, ratio = f"`{variant}`, {key}, equal time", step_ratio(variant)
+    if ratio is None:
+        return Row("C10", CLAIMS[-1].text, run, "-", "not run")
+    found = equal_time(variant, ratio, values)
+    run += f": a Llama of {found.steps:,.0f} steps"
+    run += ", extrapolated" if found.extrapolated else ""
+    run += f", {found.effect.pairs} pairs" if found.effect.pairs else ""
+    bits = f"{paired_text(found.effect)} bits per byte" if found.effect.pairs else "-"
+    return Row("C10", CLAIMS[-1].text, run, bits, verdict(found.effect, "loses little"))
+
+
+def _gaussian() -> list[Row]:
+    """C8: further steps against the half of them, as the share of the gap to Bayes."""
+    shares = gap.shares()
+    made = []
+    for layers in (1, 2):
+        for steps in (4, 8):
+            name = f"1d-{layers}layer-cem-t"
+            more, fewer = (shares.get(f"{name}{t}", {}) for t in (steps, steps // 2))
+            # Less is better in a verdict, and a share is better where it is more.
+            lost = paired(fewer, more)
+            gained = Paired(lost.pairs, -lost.mean, -lost.high, -lost.low)
+            run = f"T = {steps} minus T = {steps // 2}, 1-D, {layers} layer{'s' * (layers > 1)}"
+            run += f", {gained.pairs} pairs" if gained.pairs else ""
+            points = Paired(gained.pairs, *(100 * value for value in gained[1:]))
+            effect = f"{_points(points)} % of the gap to Bayes" if gained.pairs else "-"
+            made.append(Row("C8", GP_TEXT, run, effect, verdict(lost, "improves")))
+    return made
+
+
+def _points(values: Paired) -> str:
+    return f"{values.mean:+.2f} [{values.low:+.2f}, {values.high:+.2f}]"

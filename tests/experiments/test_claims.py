@@ -1,0 +1,54 @@
+"""The rule of the verdicts, and that what is claimed is what is run."""
+
+import math
+import pathlib
+import tomllib
+
+import pytest
+
+from cem_jax.runs.sweep.statistics import Paired
+from experiments.claims import CLAIMS, LITTLE, NOTHING, verdict
+
+SPECS = pathlib.Path(__file__).parents[2] / "experiments" / "language_model"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind", "expected"),
+    [
+        (-0.01, LITTLE - 1e-3, "loses little", "holds"),
+        (LITTLE + 1e-3, 0.5, "loses little", "does not hold"),
+        (0.0, 0.5, "loses little", "not decidable at this scale"),
+        (-0.02, -1e-3, "improves", "holds"),
+        (1e-3, 0.1, "improves", "does not hold"),
+        (-NOTHING + 1e-3, 0.1, "improves", "does not hold"),
+        (-0.1, 0.1, "improves", "not decidable at this scale"),
+    ],
+)
+def test_the_interval_alone_decides(low, high, kind, expected):
+    assert verdict(Paired(5, (low + high) / 2, low, high), kind) == expected
+
+
+@pytest.mark.parametrize("kind", ["loses little", "improves"])
+def test_one_pair_decides_nothing_and_none_was_not_run(kind):
+    assert verdict(Paired(1, -1.0, math.nan, math.nan), kind) == "not decidable at this scale"
+    assert verdict(Paired(0, math.nan, math.nan, math.nan), kind) == "not run"
+
+
+def test_every_variant_of_a_claim_is_run_with_five_seeds_and_the_same_options():
+    pairs, families = (
+        tomllib.loads((SPECS / name).read_text()) for name in ("pairs.toml", "families.toml")
+    )
+    run = {variant["name"]: variant for variant in pairs["variants"]}
+    compared = {
+        name
+        for claim in CLAIMS
+        for each in claim.comparisons
+        for name in (each.variant, each.baseline)
+    }
+    assert compared <= run.keys()
+    assert len(pairs["seeds"]) == 5
+    # What both files have is one run.
+    assert pairs["options"] == families["options"]
+    shared = [each for each in families["variants"] if each["name"] in run]
+    assert len(shared) > 10
+    assert all(each == run[each["name"]] for each in shared)

@@ -1,0 +1,95 @@
+"""What the report says of results, and that the committed pages are of the committed results."""
+
+import pytest
+
+from experiments import claims_table
+from experiments.equal_time import equal_time
+from experiments.language_model.collect import course
+from experiments.language_model.records import deciding, figures
+from experiments.report import README, RESULTS, page, with_claims
+from experiments.tables import markdown
+
+
+def record(variant, seed, bits, **more):
+    return {"variant": variant, "seed": seed, "valid_bits_per_byte": bits, **more}
+
+
+def test_claims_are_read_from_the_test_once_all_runs_have_it():
+    both = record("a", 0, 1.0, test_bits_per_byte=2.0)
+    assert deciding([both]) == "test_bits_per_byte"
+    assert deciding([both, record("b", 0, 1.0)]) == "valid_bits_per_byte"
+    assert deciding([]) == "valid_bits_per_byte"
+
+
+def test_a_claim_is_the_paired_difference_of_its_variants(monkeypatch):
+    bits = {"llama": (1.0, 1.2, 1.1), "mlp-nonlinear-t1": (1.005, 1.204, 1.106)}
+    records = [
+        record(name, seed, value)
+        for name, values in bits.items()
+        for seed, value in enumerate(values)
+    ]
+    monkeypatch.setattr(claims_table, "load_records", lambda: records)
+    monkeypatch.setattr(claims_table.gap, "shares", dict)
+    (row,) = [row for row in claims_table.rows() if row.key == "C2"]
+    assert row.effect.startswith("+0.0050 [+0.0025, +0.0075]")
+    assert row.verdict == "holds"
+    assert "3 pairs" in row.run
+    others = [row for row in claims_table.rows() if row.key in ("C1", "C8")]
+    assert {row.verdict for row in others} == {"not run"}
+
+
+def test_equal_time_reads_the_llama_between_its_two_lengths():
+    values = {
+        "llama": {0: 2.0, 1: 2.2},
+        "llama-3527": {0: 1.8, 1: 2.0, 7: 0.0},
+        "cem": {0: 1.95, 1: 2.15},
+    }
+    half = (3527 / 2000) ** 0.5
+    found = equal_time("cem", half, values)
+    assert found.effect.pairs == 2
+    assert found.effect.mean == pytest.approx(0.05)
+    assert found.steps == pytest.approx(2000 * half)
+    assert not found.extrapolated
+    assert equal_time("cem", 1.0, values).effect.mean == pytest.approx(-0.05)
+    assert equal_time("cem", 2.0, values).extrapolated
+    assert equal_time("other", 1.0, values).effect.pairs == 0
+
+
+def test_more_of_the_gap_is_better(monkeypatch):
+    shares = {
+        "1d-1layer-cem-t2": {0: 0.5, 1: 0.52, 2: 0.51},
+        "1d-1layer-cem-t4": {0: 0.6, 1: 0.63, 2: 0.61},
+        "1d-1layer-cem-t8": {0: 0.5, 1: 0.52, 2: 0.51},
+    }
+    monkeypatch.setattr(claims_table.gap, "shares", lambda: shares)
+    monkeypatch.setattr(claims_table, "load_records", list)
+    first, second, *_ = [row for row in claims_table.rows() if row.key == "C8"]
+    assert first.effect.startswith("+10.33 [+8.90")
+    assert first.verdict == "holds"
+    assert second.verdict == "does not hold"
+
+
+def test_the_course_keeps_means_and_the_last_step():
+    records = [{"step": n, "loss": float(n)} for n in range(1, 81)]
+    kept = course([*records, {"step": 80, "valid_loss": 3.0}])
+    assert kept["training"][0] == [2, 1.5]
+    assert kept["training"][-1] == [80, 79.5]
+    assert kept["validation"] == [[80, 3.0]]
+
+
+def test_figures_are_found_by_variant_and_seed():
+    records = [record("a", 1, 2.0), record("a", 0, 1.0), record("b", 0, 3.0)]
+    assert figures(records, "valid_bits_per_byte") == {"a": {1: 2.0, 0: 1.0}, "b": {0: 3.0}}
+    assert figures(records, "test_bits_per_byte") == {}
+
+
+def test_a_table_has_a_rule_below_its_header():
+    assert markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |\n"
+
+
+def test_the_committed_pages_are_of_the_committed_results():
+    assert RESULTS.read_text("utf-8") == page(), "run python -m experiments.report"
+    text = README.read_text("utf-8")
+    assert with_claims(text) == text, "run python -m experiments.report"
+    with pytest.raises(ValueError, match="expected both; put them back"):
+        with_claims("no marks")
