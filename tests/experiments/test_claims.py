@@ -22,13 +22,17 @@ SPECS = pathlib.Path(__file__).parents[2] / "experiments" / "language_model"
         (1e-3, 0.1, "improves", "does not hold"),
         (-NOTHING + 1e-3, 0.1, "improves", "does not hold"),
         (-0.1, 0.1, "improves", "not decidable at this scale"),
+        (1e-3, 0.1, "differs", "holds"),
+        (-0.1, -1e-3, "differs", "holds"),
+        (-NOTHING / 2, NOTHING / 2, "differs", "does not hold"),
+        (-NOTHING / 2, 2 * NOTHING, "differs", "not decidable at this scale"),
     ],
 )
 def test_the_interval_alone_decides(low, high, kind, expected):
     assert verdict(Paired(5, (low + high) / 2, low, high), kind) == expected
 
 
-@pytest.mark.parametrize("kind", ["loses little", "improves"])
+@pytest.mark.parametrize("kind", ["loses little", "improves", "differs"])
 def test_one_pair_decides_nothing_and_none_was_not_run(kind):
     assert verdict(Paired(1, -1.0, math.nan, math.nan), kind) == "not decidable at this scale"
     assert verdict(Paired(0, math.nan, math.nan, math.nan), kind) == "not run"
