@@ -17,7 +17,7 @@ LITTLE = 0.02
 NOTHING = 0.005
 """Bits per byte below which an improvement is none."""
 
-Kind = Literal["loses little", "improves"]
+Kind = Literal["loses little", "improves", "differs"]
 
 Verdict = Literal["holds", "does not hold", "not decidable at this scale", "not run"]
 
@@ -29,7 +29,8 @@ class Comparison:
     Attributes:
         variant: its name in the sweeps.
         baseline: likewise.
-        kind: ``"loses little"``: it is at most `LITTLE` worse; ``"improves"``: it is better.
+        kind: ``"loses little"``: it is at most `LITTLE` worse; ``"improves"``: it is better;
+            ``"differs"``: it is one or the other.
         note: what is equal or not between the two.
     """
 
@@ -59,12 +60,18 @@ def verdict(effect: Paired, kind: Kind) -> Verdict:
 
     "loses little" holds where the whole interval is below `LITTLE`, and does not where it is above.
     "improves" holds where the whole interval is below zero, and does not where it is above
-    -`NOTHING`. Between, this scale does not decide.
+    -`NOTHING`. "differs" holds where the interval leaves zero out, and does not where it lies
+    between -`NOTHING` and `NOTHING`. Between, this scale does not decide.
     """
     if not effect.pairs:
         return "not run"
     if math.isnan(effect.low):
         return "not decidable at this scale"
+    if kind == "differs":
+        if effect.low > 0 or effect.high < 0:
+            return "holds"
+        none = effect.low > -NOTHING and effect.high < NOTHING
+        return "does not hold" if none else "not decidable at this scale"
     holds, fails = {"loses little": (LITTLE, LITTLE), "improves": (0.0, -NOTHING)}[kind]
     if effect.high < holds:
         return "holds"
@@ -127,7 +134,7 @@ CLAIMS = (
     Claim(
         "C9",
         "Within-layer recursion differs from looping whole blocks",
-        (Comparison("cem-t2", "looped-cem", "improves", "T = 2 over T = 1 looped twice"),),
+        (Comparison("cem-t2", "looped-cem", "differs", "T = 2, and T = 1 looped twice"),),
     ),
     Claim(
         "C10",

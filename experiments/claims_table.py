@@ -48,8 +48,7 @@ def markdown() -> str:
 def _language(claim: Claim, each: Comparison, values: dict[str, dict[int, float]]) -> Row:
     effect = paired(values.get(each.variant, {}), values.get(each.baseline, {}))
     note = f" ({each.note})" if each.note else ""
-    pairs = f", {effect.pairs} pair{'s' * (effect.pairs != 1)}" if effect.pairs else ""
-    run = f"`{each.variant}` minus `{each.baseline}`{note}{pairs}"
+    run = f"`{each.variant}` minus `{each.baseline}`{note}{_pairs(effect)}"
     bits = f"{paired_text(effect)} bits per byte" if effect.pairs else "-"
     return Row(claim.key, claim.text, run, bits, verdict(effect, each.kind))
 
@@ -62,7 +61,7 @@ def _timed(key: str, variant: str, values: dict[str, dict[int, float]]) -> Row:
     found = equal_time(variant, ratio, values)
     run += f": a Llama of {found.steps:,.0f} steps"
     run += ", extrapolated" if found.extrapolated else ""
-    run += f", {found.effect.pairs} pairs" if found.effect.pairs else ""
+    run += _pairs(found.effect)
     bits = f"{paired_text(found.effect)} bits per byte" if found.effect.pairs else "-"
     return Row("C10", CLAIMS[-1].text, run, bits, verdict(found.effect, "loses little"))
 
@@ -79,12 +78,17 @@ def _gaussian() -> list[Row]:
             lost = paired(fewer, more)
             gained = Paired(lost.pairs, -lost.mean, -lost.high, -lost.low)
             run = f"T = {steps} minus T = {steps // 2}, 1-D, {layers} layer{'s' * (layers > 1)}"
-            run += f", {gained.pairs} pairs" if gained.pairs else ""
+            run += _pairs(gained)
             points = Paired(gained.pairs, *(100 * value for value in gained[1:]))
             effect = f"{_points(points)} % of the gap to Bayes" if gained.pairs else "-"
             made.append(Row("C8", GP_TEXT, run, effect, verdict(lost, "improves")))
     return made
 
 
+def _pairs(effect: Paired) -> str:
+    return f", {effect.pairs} pair{'s' * (effect.pairs != 1)}" if effect.pairs else ""
+
+
 def _points(values: Paired) -> str:
-    return f"{values.mean:+.2f} [{values.low:+.2f}, {values.high:+.2f}]"
+    interval = f" [{values.low:+.2f}, {values.high:+.2f}]" if values.pairs > 1 else ""
+    return f"{values.mean:+.2f}{interval}"

@@ -80,6 +80,7 @@ def draw_courses(records: Sequence[dict[str, Any]], folder: Path) -> None:
     axis.set_xlabel("training compute (TFLOP: forward and derivative, matrix products)")
     axis.set_ylabel("validation (bits per byte, part of the text)")
     axis.grid(alpha=0.3)
-    axis.legend()
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend()
     axis.set_title("Equal compute: what each family has reached", fontsize="medium")
     save(figure, folder, "language-models-courses")

@@ -64,8 +64,8 @@ commands are in [language_model](language_model/README.md),
 Effects are paired by seed, with the 95 % interval of Student's t over seeds; for language models
 they are bits per byte on {measure} text, less is better. Fixed before the runs: "loses little"
 holds where the whole interval is below {claims.LITTLE} bits per byte; "improves" holds where it is
-below zero, and does not where it is above -{claims.NOTHING}. One pair has no interval and decides
-nothing.
+below zero, and does not where it is above -{claims.NOTHING}; "differs" holds where it leaves zero
+out. One pair has no interval and decides nothing.
 
 {claims_table.markdown()}
 {_setting(records)}
@@ -78,9 +78,12 @@ nothing.
 {variants_table(records)}
 ### Tuning
 
-One seed, validation, 800 of the 2,000 steps; the other families inherit.
+One seed, validation; the other families inherit. First 800 of the 2,000 steps:
 
 {tuning_table(load_records("tuning"))}
+Then learning rates at the whole length, where lower ones are better than the short trials said:
+
+{tuning_table(load_records("tuning-long"))}
 ## Gaussian processes
 
 The table and the figures are in [gaussian_process](gaussian_process/README.md#result).

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ RESULTS = Path(__file__).parent / "results"
 
 BINS = 40
 """Points of the training loss that are kept, each the mean of the steps before it."""
+
+POINT = re.compile(r"\[\s+([^\s\[\]{}]+),\s+([^\s\[\]{}]+)\s+\]")
 
 KEPT = (
     "parameters",
@@ -47,7 +50,8 @@ def main() -> None:
     folders = [RunFolder(path) for path in sorted(options.runs.iterdir()) if path.is_dir()]
     ended = [folder for folder in folders if folder.holds_a_run() and folder.summary()]
     for folder in ended:
-        text = json.dumps(record(folder), indent=1)
+        # The innermost lists, which are points, in a line each.
+        text = POINT.sub(r"[\1, \2]", json.dumps(record(folder), indent=1))
         (to / f"{folder.path.name}.json").write_text(text + "\n", encoding="utf-8")
     print(f"{len(ended)} runs in {to}")
 
