@@ -75,7 +75,7 @@ def draw_steps(folder: Path, path: Path) -> None:
         axis.set_xticks(range(len(KINDS)), list(KINDS.values()))
         axis.set_xlabel("T, inner steps of CEM attention; or multi-head attention (MHA)")
     left.set_ylabel("share of the gap to the Bayes predictor closed, %")
-    right.set_ylabel("difference to T = 1 at the same seed, points (95 % intervals)")
+    right.set_ylabel("minus T = 1 at the same seed, points (95 %)")
     left.legend()
     _finish(figure, path, f"T = 8 minus T = 1, in points of the gap: {', '.join(message)}")
 
