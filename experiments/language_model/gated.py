@@ -1,6 +1,6 @@
 """A step size that depends on the context, as an exact energy.
 
-    cem train --model llama --attention experiments/language_model/gated.py:Gated --preset micro
+cem train --model llama --attention experiments/language_model/gated.py:Gated --preset micro
 """
 
 from __future__ import annotations
