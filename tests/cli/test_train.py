@@ -67,7 +67,7 @@ def test_help_teaches_every_option(capsys):
     text = " ".join(capsys.readouterr().out.split())
     for option in (
         "--model {llama,cem-attention,cem-mlp,cem}",
-        "--preset {tiny,small,paper}",
+        "--preset {micro,tiny,small,paper}",
         "--steps",
         "--inner-steps",
         "--batch",
