@@ -67,8 +67,10 @@ def test_each_worker_has_its_share_of_the_cores(tmp_path, monkeypatch):
 
 WAITS = "import time; print('started', flush=True); time.sleep(60)"
 PARENT = f"""
-import sys
+import signal, sys
 from pathlib import Path
+# Whoever runs the tests in the background may have had it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from cem_jax.runs.sweep.processes import Job, run_all
 run_all([Job("x", ("-c", {WAITS!r} ), Path(sys.argv[1]))], workers=1, ended=print)
 """
