@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
+from cem_jax.runs.sweep.statistics import half_width, spread
 from experiments.gaussian_process.plan import CASES, name_of
 from experiments.gaussian_process.prior import FIVE, ONE
 from experiments.gaussian_process.results import FOLDER, load_floor, load_results
@@ -78,11 +78,8 @@ def paired_differences(
 
 def interval(values: Iterable[float]) -> Interval:
     """Mean and 95 % t interval over seeds of training; the test draw is one and the same."""
-    sample = np.fromiter(values, float)
-    if len(sample) < 2:
-        return Interval(float(sample.mean()), math.nan)
-    half = stats.t.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample))
-    return Interval(float(sample.mean()), float(half))
+    found = spread([*values])
+    return Interval(found.mean, half_width(found))
 
 
 def percent(value: Interval, sign: str = "") -> str:

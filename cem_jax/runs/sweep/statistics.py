@@ -48,19 +48,24 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(count, mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1)))
 
 
+def half_width(found: Spread) -> float:
+    """Half of Student's 95 % interval of the mean, t s / sqrt(n); NaN of fewer than two."""
+    # Imported here: the rest of a sweep needs no SciPy, which is slow to load.
+    from scipy.stats import t
+
+    if found.seeds < 2:
+        return math.nan
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, found.seeds - 1))
+    return quantile * found.deviation / math.sqrt(found.seeds)
+
+
 def paired(values: Mapping[int, float], others: Mapping[int, float]) -> Paired:
-    """values - others by seed: mean and Student's t interval, mean +- t s / sqrt(n), s theirs.
+    """values - others by seed: their mean and its interval; see `half_width`.
 
     Args:
         values: by seed.
         others: by seed, of what they are compared with; seeds that one side lacks are left out.
     """
-    # Imported here: the rest of a sweep needs no SciPy, which is slow to load.
-    from scipy.stats import t
-
     found = spread([value - others[seed] for seed, value in values.items() if seed in others])
-    if found.seeds < 2:
-        return Paired(found.seeds, found.mean, math.nan, math.nan)
-    quantile = float(t.ppf((1 + CONFIDENCE) / 2, found.seeds - 1))
-    half = quantile * found.deviation / math.sqrt(found.seeds)
+    half = half_width(found)
     return Paired(found.seeds, found.mean, found.mean - half, found.mean + half)
