@@ -171,7 +171,7 @@ class Progress:
             flush=True,
         )
         found = results(self._planned, report)
-        write_results(run.path.parent / "sweep.json", found, self._spec.baseline)
+        write_results(run.path.parent, found, self._spec.baseline)
 
 
 def _show(planned: list[Planned], spec: SweepSpec, out: Path, report: Report) -> None:
@@ -182,7 +182,7 @@ def _show(planned: list[Planned], spec: SweepSpec, out: Path, report: Report) ->
     from cem_jax.runs.sweep.table import sweep_table
 
     found = results(planned, report)
-    write_results(out / "sweep.json", found, spec.baseline)
+    write_results(out, found, spec.baseline)
     if not found:
         return
     table: Any = sweep_table(found, spec.baseline)

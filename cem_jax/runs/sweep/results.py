@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,8 +81,8 @@ def by_variant(found: Sequence[Result], figure: str = BITS) -> dict[str, dict[in
     return values
 
 
-def write_results(path: Path, found: Sequence[Result], baseline: str) -> None:
-    """All summaries as JSON, for programs; whole or not at all."""
+def write_results(out: Path, found: Sequence[Result], baseline: str) -> None:
+    """All summaries as ``sweep.json``, for programs; whole or not at all."""
     runs = [
         {
             "variant": result.variant,
@@ -92,6 +91,4 @@ def write_results(path: Path, found: Sequence[Result], baseline: str) -> None:
         }
         for result in found
     ]
-    draft = path.with_name(f".{path.name}.part")
-    draft.write_text(json.dumps({"baseline": baseline, "runs": runs}, indent=1) + "\n")
-    draft.replace(path)
+    RunFolder(out).write("sweep.json", {"baseline": baseline, "runs": runs})
