@@ -10,19 +10,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from cem_jax.runs.sweep.picture import COLOURS
+from cem_jax.runs.colours import COLOURS
 from cem_jax.runs.sweep.statistics import paired
+from experiments.drawing import save
 from experiments.language_model.records import deciding, figures
-
-SUFFIXES = ("png", "svg")
-
-
-def save(figure: Figure, folder: Path, name: str) -> None:
-    """As PNG and SVG, with no date in it: the same results give the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for suffix in SUFFIXES:
-        stamp = {"Date": None} if suffix == "svg" else {"Software": None}
-        figure.savefig(folder / f"{name}.{suffix}", dpi=130, metadata=stamp)
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Any]:
@@ -57,7 +48,7 @@ def draw_differences(records: Sequence[dict[str, Any]], folder: Path) -> None:
         "dots: seeds, diamond: mean, line: 95 % interval of paired differences",
         fontsize="medium",
     )
-    save(figure, folder, "language-models-differences")
+    save(figure, folder / "language-models-differences")
 
 
 COURSES = ("llama", "attention-none-t1", "mlp-nonlinear-t1", "cem-t1", "cem-t2", "cem-t2-p")
@@ -83,4 +74,4 @@ def draw_courses(records: Sequence[dict[str, Any]], folder: Path) -> None:
     if axis.get_legend_handles_labels()[0]:
         axis.legend()
     axis.set_title("Equal compute: what each family has reached", fontsize="medium")
-    save(figure, folder, "language-models-courses")
+    save(figure, folder / "language-models-courses")

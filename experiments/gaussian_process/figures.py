@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cem_jax.runs.benchmark.picture import COLOURS, MARKERS
+from cem_jax.runs.colours import COLOURS, MARKERS
+from experiments.drawing import save
 from experiments.gaussian_process.gap import interval, paired_differences, percent, shares
 from experiments.gaussian_process.plan import DEPTHS, STEPS, name_of
 from experiments.gaussian_process.prior import ONE
@@ -23,7 +24,6 @@ MODELS = {"CEM, T = 1": "cem-t1", "CEM, T = 8": "cem-t8", "multi-head attention"
 
 def draw_figures(folder: Path = FOLDER, out: Path = FIGURES) -> None:
     """Both, as PNG and SVG, as far as their runs are finished."""
-    out.mkdir(parents=True, exist_ok=True)
     draw_positions(folder, out / "rmse-against-position")
     draw_steps(folder, out / "gap-against-steps")
 
@@ -117,12 +117,7 @@ def _canvas(columns: int) -> tuple[Any, Any]:
 
 
 def _finish(figure: Any, path: Path, title: str) -> None:
-    from matplotlib import rc_context
-
     figure.suptitle(title)
     for axis in figure.axes:
         axis.grid(alpha=0.3)
-    # Neither names nor a date that change from one drawing to the next.
-    with rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=130)
+    save(figure, path)

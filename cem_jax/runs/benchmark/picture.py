@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 
 from cem_jax.runs.benchmark.quantities import Quantity, spread
 from cem_jax.runs.benchmark.record import Group, Measured, Record
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which colour-blind readers tell apart."""
-
-MARKERS = "osD^vPX"
-"""One for each colour, for readers without any."""
+from cem_jax.runs.colours import COLOURS, MARKERS
 
 
 class Line(NamedTuple):

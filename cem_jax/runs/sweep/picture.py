@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cem_jax.runs.colours import COLOURS
 from cem_jax.runs.sweep.results import Result, by_variant
 from cem_jax.runs.sweep.statistics import paired
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which people with any colour vision tell apart; yellow is left out on white."""
 
 LINES = ("-", "--", ":", "-.")
 """More variants than colours differ by their lines."""
