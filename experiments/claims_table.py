@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cem_jax.runs.sweep.statistics import Paired, paired
 from cem_jax.runs.sweep.table import paired_text
-from experiments.claims import AT_EQUAL_TIME, CLAIMS, Claim, Comparison, verdict
+from experiments.claims import AT_EQUAL_TIME, CLAIMS, Claim, Comparison, Kind, verdict
 from experiments.equal_time import equal_time, step_ratio
 from experiments.gaussian_process import gap
 from experiments.language_model.records import deciding, figures, load_records
@@ -35,35 +35,43 @@ def rows() -> list[Row]:
 
 
 def markdown() -> str:
-    """The table of `rows`; a claim's text stands in its first line."""
+    """The table of `rows`, and how many of them are still to come; a claim's text stands once."""
+    found = rows()
     lines = ["| | claim | what was run | effect [95 %] | verdict |", "|---|---|---|---|---|"]
     before = ""
-    for row in rows():
+    for row in found:
         key, claim = ("", "") if row.key == before else (row.key, row.claim)
         lines.append(f"| {key} | {claim} | {row.run} | {row.effect} | {row.verdict} |")
         before = row.key
+    # An interval needs two pairs: what has fewer is no result yet.
+    open_rows = sum("[" not in row.effect for row in found)
+    if open_rows:
+        lines += ["", f"{open_rows} of {len(found)} rows have fewer than two pairs yet."]
     return "\n".join(lines) + "\n"
 
 
 def _language(claim: Claim, each: Comparison, values: dict[str, dict[int, float]]) -> Row:
     effect = paired(values.get(each.variant, {}), values.get(each.baseline, {}))
     note = f" ({each.note})" if each.note else ""
-    run = f"`{each.variant}` minus `{each.baseline}`{note}{_pairs(effect)}"
-    bits = f"{paired_text(effect)} bits per byte" if effect.pairs else "-"
-    return Row(claim.key, claim.text, run, bits, verdict(effect, each.kind))
+    run = f"`{each.variant}` minus `{each.baseline}`{note}"
+    return _bits(claim, run, effect, each.kind)
 
 
 def _timed(key: str, variant: str, values: dict[str, dict[int, float]]) -> Row:
     """C10 at equal time."""
     run, ratio = f"`{variant}`, {key}, equal time", step_ratio(variant)
     if ratio is None:
-        return Row("C10", CLAIMS[-1].text, run, "-", "not run")
+        return _bits(CLAIMS[-1], run, paired({}, {}), "loses little")
     found = equal_time(variant, ratio, values)
     run += f": a Llama of {found.steps:,.0f} steps"
     run += ", extrapolated" if found.extrapolated else ""
-    run += _pairs(found.effect)
-    bits = f"{paired_text(found.effect)} bits per byte" if found.effect.pairs else "-"
-    return Row("C10", CLAIMS[-1].text, run, bits, verdict(found.effect, "loses little"))
+    return _bits(CLAIMS[-1], run, found.effect, "loses little")
+
+
+def _bits(claim: Claim, run: str, effect: Paired, kind: Kind) -> Row:
+    """A row of which the effect is in bits per byte."""
+    bits = f"{paired_text(effect)} bits per byte" if effect.pairs else "-"
+    return Row(claim.key, claim.text, run + _pairs(effect), bits, verdict(effect, kind))
 
 
 def _gaussian() -> list[Row]:
