@@ -54,6 +54,16 @@ def test_parts_sum_to_the_model(family, tied):
     assert parts.total.cache_bytes_per_token == 4 * cache
 
 
+def test_a_further_loop_costs_all_but_parameters():
+    once = TransformerConfig.tiny("cem")
+    twice = dataclasses.replace(once, loops=2)
+    blocks, more = cost(once).blocks, cost(twice).blocks
+    assert more == dataclasses.replace(blocks * 2, parameters=blocks.parameters)
+    assert cost(twice).total.parameters == count_parameters(twice).total
+    forward = count_forward_flops(twice, batch=B, length=L)
+    assert cost(twice).total.forward_flops == forward
+
+
 def test_parts_of_the_full_cem_by_hand():
     # T = 2, one d for all heads, P of rank 16; D 128, F 344, V 2048.
     parts = cost(TransformerConfig.tiny("cem"))
