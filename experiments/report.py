@@ -1,7 +1,9 @@
 """Write RESULTS.md, its figures, and the claims table of the README, from committed results.
 
-python -m experiments.report            # writes
-python -m experiments.report --check    # fails where what is committed is not up to date
+    python -m experiments.report            # writes
+    python -m experiments.report --check    # fails where what is committed is not up to date
+
+From the root of the clone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A step size that depends on the context, as an exact energy.
 
-cem train --model llama --attention experiments/language_model/gated.py:Gated --preset micro
+    cem train --model llama --attention experiments/language_model/gated.py:Gated --preset micro
+
+From the root of the clone.
 """
 
 from __future__ import annotations
