@@ -63,6 +63,24 @@ def rebuild(described: Any) -> Any:
     return cls(**fields)
 
 
+def completed(described: Any) -> Any:
+    """A description with the fields that its classes have got since, at their defaults.
+
+    A new field's default is what was done before there was one.
+    """
+    if isinstance(described, list):
+        return [completed(item) for item in described]
+    if not isinstance(described, dict):
+        return described
+    cls = _classes().get(described.get("type", ""))
+    added = {
+        field.name: describe(field.default)
+        for field in ([] if cls is None else dataclasses.fields(cls))
+        if field.name not in described and field.default is not dataclasses.MISSING
+    }
+    return {key: completed(value) for key, value in {**described, **added}.items()}
+
+
 def differences(stored: Any, asked: Any, path: str = "") -> list[str]:
     """Where two descriptions differ, each as ``path: stored, asked``."""
     if isinstance(stored, dict) and isinstance(asked, dict):

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cem_jax.runs.described import differences
+from cem_jax.runs.described import completed, differences
 
 FREE = frozenset({"record_every", "evaluate_every", "save_every", "keep"})
 """Fields of `TrainingConfig` that say what is written down and when, and not what is trained."""
@@ -43,7 +43,7 @@ def require_same(stored: dict[str, Any], asked: dict[str, Any]) -> None:
     Raises:
         ValueError: model or training differ; each difference is named.
     """
-    _require_none(differences(_config(stored), _config(asked)))
+    _require_none(differences(completed(_config(stored)), completed(_config(asked))))
 
 
 def require_same_text(stored: dict[str, Any], asked: dict[str, Any]) -> None:

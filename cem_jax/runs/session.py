@@ -75,6 +75,8 @@ def run(
     if stored is not None:
         require_same_text(stored, described)
         warn_of_another_machine(stored, described, console)
+        # As it was begun: its states say so, even in words of an older version.
+        described = stored
     else:
         with console.status("trying the model"):
             require_trainable(config.model, config.training)

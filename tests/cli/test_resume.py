@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import shutil
 
 import jax
@@ -95,6 +96,22 @@ def flip(state):
 def empty(state):
     shutil.rmtree(state)
     state.mkdir()
+
+
+def test_a_run_of_a_version_without_an_option_goes_on(trained, stopped):
+    """What its config and its states do not name yet is at its default: no difference."""
+    older = [stopped / "config.json", *stopped.glob("checkpoints/*/metadata/metadata")]
+    touched = 0
+    for file in older:
+        text = file.read_text()
+        cut = text.replace('"momentum": 0.0, ', "").replace('"momentum":0.0,', "")
+        cut = re.sub(r'\n *"momentum": 0.0,', "", cut)
+        touched += cut != text
+        file.write_text(cut)
+    assert touched > 1, "config.json and the states tell what they belong to"
+    line = ["train", "--out", str(stopped), "--resume"]
+    assert main(line) == 0
+    assert_ended_equal(trained, stopped)
 
 
 # After a failed read Orbax drops a coroutine that it never awaited.

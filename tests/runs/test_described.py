@@ -14,7 +14,7 @@ from cem_jax import (
 )
 from cem_jax.energies import ContextScoreConfig, EnergyOf, MemoryConfig, SumConfig
 from cem_jax.runs import DataConfig, RunConfig
-from cem_jax.runs.described import describe, differences, rebuild
+from cem_jax.runs.described import completed, describe, differences, rebuild
 from cem_jax.runs.user_energy import load_energy
 from cem_jax.training import AdamWConfig, MuonConfig, ScheduleConfig, TrainingConfig
 
@@ -51,8 +51,8 @@ def test_what_only_python_can_give_is_refused():
 
 
 def test_a_description_of_another_version_is_refused():
-    described = describe(DescentConfig()) | {"momentum": 0.5}
-    with pytest.raises(ValueError, match=r"got the fields \['momentum'\] of DescentConfig"):
+    described = describe(DescentConfig()) | {"inertia": 0.5}
+    with pytest.raises(ValueError, match=r"got the fields \['inertia'\] of DescentConfig"):
         rebuild(described)
 
 
@@ -66,6 +66,17 @@ def test_a_users_energy_must_be_the_file_that_it_was(tmp_path):
     file.write_text(source + "# changed\n")
     with pytest.raises(ValueError, match="whose file was changed since the run"):
         rebuild(described)
+
+
+def test_a_field_that_there_was_not_yet_is_at_its_default():
+    """As a run tells it that was begun before a class had got this field."""
+    new = json.loads(json.dumps(describe(DescentConfig(steps=3))))
+    old = {key: value for key, value in new.items() if key not in ("momentum", "step_size")}
+    assert old != new == completed(old)
+    assert completed({"layers": [old]}) == {"layers": [new]}
+    assert rebuild(old) == DescentConfig(steps=3)
+    own = {"type": "UserEnergy", "spec": "own.py:Own"}
+    assert completed(own) == own
 
 
 def test_differences_are_named_by_their_path():
