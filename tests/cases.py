@@ -87,6 +87,10 @@ TRANSFORMATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "decay": lambda: {"transformation": optax.add_decayed_weights(0.1)},
     "symmetric": lambda: {"preconditioner": PreconditionerConfig(rank=2)},
     "definite": lambda: {"preconditioner": PreconditionerConfig(rank=2, definite=True)},
+    "of-each-step": lambda: {
+        "preconditioner": PreconditionerConfig(rank=2, learn="step"),
+        "momentum": 0.4,
+    },
     "chain": lambda: {
         "transformation": optax.chain(optax.clip_by_global_norm(0.5), optax.trace(decay=0.5)),
         "preconditioner": PreconditionerConfig(rank=2),
@@ -126,7 +130,7 @@ def randomize(module: Any, seed: int = 7, scale: float = 0.3) -> Any:
 
 def layer(config: Any, *, seed: int = 1, dtype: str = "float32", **options: Any) -> CEMLayer:
     """A layer on an energy's config, two plain steps of 0.3 by default, parameters noisy."""
-    names = ("steps", "norm_mode", "step_size", "preconditioner", "unroll", "remat")
+    names = ("steps", "norm_mode", "step_size", "preconditioner", "momentum", "unroll", "remat")
     descent = {"steps": 2, "step_size": StepSizeConfig(0.3)}
     descent |= {name: options.pop(name) for name in names if name in options}
     built = CEMLayer(

@@ -118,6 +118,12 @@ CONFIGS = {
     "T traced": (lambda: DescentConfig(steps=jnp.int32(2)), "steps: got .*static"),
     "unroll": (lambda: DescentConfig(unroll=0), "unroll: got 0"),
     "unroll with remat": (lambda: DescentConfig(3, unroll=2, remat="full"), "unroll: got 2 with"),
+    "momentum": (lambda: DescentConfig(momentum=1.0), "momentum: got 1.0"),
+    "no momentum": (lambda: DescentConfig(momentum=float("nan")), "momentum: got nan"),
+    "P of what": (
+        lambda: PreconditionerConfig(learn="each"),
+        "preconditioner learning: got 'each'",
+    ),
     "norm mode": (lambda: DescentConfig(norm_mode="twice"), "norm_mode: got 'twice'"),
     "eta": (lambda: StepSizeConfig(-0.1), "step size: got -0.1"),
     "eta by name": (lambda: StepSizeConfig("0.1"), "step size: got '0.1'"),

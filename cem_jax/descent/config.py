@@ -12,6 +12,7 @@ from cem_jax.ops.checks import (
     require_kind,
     require_kind_or_none,
     require_one_of,
+    require_within,
 )
 from cem_jax.ops.remat import Remat, require_remat
 
@@ -29,6 +30,9 @@ class DescentConfig:
             and returns h + u^(T) - u^(0); ``"none"`` has no norm at all.
         step_size: eta.
         preconditioner: P; None is the identity.
+        momentum: beta of the heavy ball, 0 <= beta < 1: P is applied to
+            m^(t+1) = g^(t) + beta m^(t), m^(0) = 0, instead of the gradient g^(t) (Polyak, 1964).
+            At T = 1 it changes nothing.
         unroll: how many steps the scan unrolls.
         remat: what the training derivative keeps of each step; see `ops.remat`. With ``"full"``
             memory grows by the carried x alone for each further step. Anything but ``"none"`` not
@@ -39,6 +43,7 @@ class DescentConfig:
     norm_mode: NormMode = "default"
     step_size: StepSizeConfig = StepSizeConfig()
     preconditioner: PreconditionerConfig | None = None
+    momentum: float = 0.0
     unroll: int = 1
     remat: Remat = "none"
 
@@ -48,6 +53,7 @@ class DescentConfig:
         require_remat("remat", self.remat)
         require_kind("step_size", self.step_size, StepSizeConfig)
         require_kind_or_none("preconditioner", self.preconditioner, PreconditionerConfig)
+        require_within("momentum", self.momentum, 0, 1, open_above=True)
         if self.remat != "none" and self.unroll > 1:
             raise ValueError(
                 f"unroll: got {self.unroll} with remat={self.remat!r}, expected 1, since steps in "

@@ -19,8 +19,12 @@ CURVATURE_SAMPLES = 33
 
 
 def least_eigenvalue(preconditioner: Preconditioner) -> Float[Array, ""]:
-    """The least eigenvalue of P, (8): a step along -P g is sure to go downhill only if positive."""
-    return jnp.linalg.eigvalsh(preconditioner.matrix())[0]
+    """The least eigenvalue of P, (8): a step along -P g is sure to go downhill only if positive.
+
+    The least of all steps, where each has its own P.
+    """
+    matrices = jax.vmap(preconditioner.matrix)(jnp.arange(preconditioner.count))
+    return jnp.min(jnp.linalg.eigvalsh(matrices))
 
 
 def least_eigenvalues(model: Transformer) -> dict[str, Float[Array, "N"]]:

@@ -46,7 +46,8 @@ class HandWritten(nnx.Module):
     Args:
         layer: whose parameters it has and whose output it gives: an interaction energy without
             bias, context score, learned temperature and diagonals per head, or an element-wise
-            one; norm mode ``"default"``; no transformation of the user's, and P not definite.
+            one; norm mode ``"default"``; no transformation of the user's, no momentum, and P not
+            definite and one for all steps.
 
     Parameters: those of ``layer``.
 
@@ -181,11 +182,13 @@ def _require_written(layer: CEMLayer) -> None:
         not written
         or layer.descent.norm_mode != "default"
         or layer.user_transformation is not None
-        or (matrix is not None and matrix.config.definite)
+        or layer.descent.momentum
+        or (matrix is not None and (matrix.config.definite or matrix.config.learn == "step"))
     ):
         raise ValueError(
             f"layer: got {type(energy).__name__} with {getattr(energy, 'config', None)} and "
             f"{layer.descent}, expected a layer that is written by hand: attention without bias, "
             f"context score, learned temperature and diagonals per head, or a gated MLP, in norm "
-            f"mode 'default' with P not definite; take `evaluation.certificate` for the others."
+            f"mode 'default' without momentum, with P not definite and one for all steps; take "
+            f"`evaluation.certificate` for the others."
         )

@@ -105,7 +105,8 @@ class CEMLayer(nnx.Module):
         _require_parameters_only(self.energy)
         self.step_size = StepSize(self.descent.step_size, self.descent.steps)
         matrix = self.descent.preconditioner
-        self.preconditioner = None if matrix is None else matrix.build(dim, rngs=rngs)
+        steps = self.descent.steps
+        self.preconditioner = None if matrix is None else matrix.build(dim, steps=steps, rngs=rngs)
 
     def __call__(
         self, h: Float[Array, "B L D"], sites: Sites | None = None, *, steps: int | None = None
@@ -132,6 +133,8 @@ class CEMLayer(nnx.Module):
         sites = sites_or_dense(h, sites)
         steps = self.descent.steps if steps is None else steps
         self.step_size.require(steps)
+        if self.preconditioner is not None:
+            self.preconditioner.require(steps)
         # A narrow residual stream is widened once, so that c and u^(0) are the same norm of it.
         h = constrain(h.astype(accumulation_dtype(h)), "B L D")
         c = h if self.norm is None else self.norm(h)
@@ -147,7 +150,7 @@ class CEMLayer(nnx.Module):
             steps=steps,
             transformation=self.transformation(),
             at=at,
-            # A plain step, preconditioned or not, is linear in the gradient and needs no guard.
+            # A step with momentum and P is linear in the gradients and needs no guard.
             guard=self.user_transformation is not None,
             trace=trace,
             unroll=self.descent.unroll,
@@ -159,8 +162,10 @@ class CEMLayer(nnx.Module):
         return result._replace(x=constrain(x, "B L D"))
 
     def transformation(self) -> optax.GradientTransformation:
-        """The user's rule, then P, then -eta."""
-        parts = [self.user_transformation, self.preconditioner, self.step_size]
+        """The user's rule, then momentum, then P, then -eta."""
+        beta = self.descent.momentum
+        heavy_ball = optax.trace(beta) if beta else None
+        parts = [self.user_transformation, heavy_ball, self.preconditioner, self.step_size]
         return optax.chain(*(_as_transformation(part) for part in parts if part is not None))
 
     def _mode(

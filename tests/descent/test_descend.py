@@ -193,6 +193,26 @@ def test_order_is_rule_then_preconditioner_then_step_size():
     np.testing.assert_allclose(layer(h, sites), h - step, rtol=1e-5, atol=1e-6)
 
 
+def test_momentum_is_the_heavy_ball_before_the_preconditioner():
+    """m <- g + beta m;  u <- u - eta P m, written out."""
+    layer = cases.layer(
+        LOW_RANK,
+        steps=3,
+        norm_mode="none",
+        momentum=0.6,
+        preconditioner=PreconditionerConfig(rank=2),
+    )
+    h, sites = hidden(), cases.packed()
+    context = layer.energy.condition(h, sites)
+    eta, matrix = layer.step_size(jnp.int32(0)), layer.preconditioner.matrix()
+    x, m = h, jnp.zeros_like(h)
+    for _ in range(3):
+        m = jax.grad(lambda u: jnp.sum(layer.energy(u, context)))(x) + 0.6 * m
+        x = x - eta * m @ matrix
+    np.testing.assert_allclose(layer(h, sites), x, rtol=1e-5, atol=1e-5)
+
+
 def test_defaults_are_one_plain_learned_step():
     config = DescentConfig()
     assert (config.steps, config.norm_mode, config.preconditioner) == (1, "default", None)
+    assert config.momentum == 0

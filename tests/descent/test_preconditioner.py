@@ -4,6 +4,7 @@ import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from cases import D
 from flax import nnx
@@ -50,6 +51,32 @@ def test_every_factor_but_u_has_a_gradient_at_the_start(definite):
     assert not np.any(slopes["left"])
 
 
+def test_a_matrix_of_each_step_is_that_of_its_step():
+    """Three matrices in one module, each as if it were alone; all begin as the identity."""
+    p = PreconditionerConfig(rank=3, learn="step").build(D, steps=3, rngs=nnx.Rngs(0))
+    starts = jax.vmap(p.matrix)(jnp.arange(3))
+    np.testing.assert_allclose(starts, np.broadcast_to(np.eye(D), (3, D, D)), rtol=1e-6, atol=1e-6)
+    assert np.any(p.left[0] != p.left[1])
+    p, one = cases.randomize(p), build(definite=False)
+    g = cases.normal("g", D)
+    for step in range(3):
+        for name in ("diagonal", "left", "right"):
+            getattr(one, name)[...] = getattr(p, name)[step]
+        np.testing.assert_allclose(p.matrix(step), one.matrix(), rtol=1e-6, atol=1e-6)
+        update, _ = p.transformation().update(g, optax.EmptyState(), step=jnp.asarray(step))
+        np.testing.assert_allclose(update, one(g), rtol=1e-6, atol=1e-6)
+
+
+def test_a_matrix_of_each_step_is_for_its_steps_alone():
+    layer = cases.layer(
+        cases.ENERGY["low-rank"].config, preconditioner=PreconditionerConfig(2, learn="step")
+    )
+    h = cases.normal("h", 2, 3, D)
+    assert layer(h, steps=1).shape == h.shape
+    with pytest.raises(ValueError, match="got 3 with 2 learned preconditioners, expected at most"):
+        layer(h, steps=3)
+
+
 @pytest.mark.parametrize("learn", ["fixed", "layer", "step"])
 def test_step_size_starts_where_it_is_told(learn):
     eta = StepSize(StepSizeConfig(0.2, learn), 3)
@@ -71,8 +98,6 @@ def test_fixed_step_size_is_exact_in_float64(x64):
 
 def test_noise_is_the_same_at_every_position():
     """As documented: the state, its key too, is each position's own copy."""
-    import optax
-
     rule = PerPosition(optax.add_noise(0.1, 0.0, jax.random.key(0)))
     x = jnp.zeros((2, 3, D))
     update, _ = rule.update(x, rule.init(x), x, step=jnp.int32(0))

@@ -73,6 +73,15 @@ def test_preconditioner_at_its_start_is_the_identity(definite):
     agree(build(), build(preconditioner=PreconditionerConfig(2, definite)))
 
 
+@pytest.mark.parametrize("definite", [False, True])
+def test_preconditioner_of_each_step_begins_as_the_identity(definite):
+    agree(build(), build(preconditioner=PreconditionerConfig(2, definite, learn="step")))
+
+
+def test_momentum_of_one_step_is_none():
+    agree(build(steps=1), build(steps=1, momentum=0.9))
+
+
 @pytest.mark.parametrize("learn", ["fixed", "step"])
 def test_learned_step_sizes_begin_as_the_fixed_one(learn):
     agree(build(), build(step_size=StepSizeConfig(0.3, learn)))

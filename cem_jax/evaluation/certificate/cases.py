@@ -1,4 +1,4 @@
-"""What `cem verify` covers: energies x options x norm modes x T x P x eta, as data."""
+"""What `cem verify` covers: energies x options x norm modes x T x P x eta x momentum, as data."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class Case:
 _DESCENT: dict[str, list[Any]] = {
     "norm": ["default", "exact", "once", "none"],
     "T": [2, 1, 3],
-    "P": ["identity", "symmetric", "definite"],
+    "P": ["identity", "symmetric", "definite", "of each step"],
     "eta": ["layer", "step", "fixed"],
+    "beta": [0.0, 0.4],
 }
 # Head width 6 makes sqrt(K) no short binary number; 2/3 of it is an even number of columns.
 _ATTENTION: dict[str, list[Any]] = {
@@ -80,17 +81,19 @@ def _sensible(row: Row) -> bool:
 
 
 def descent(row: Row) -> DescentConfig:
-    """T, norm mode, P and eta of a row."""
+    """T, norm mode, P, eta and momentum of a row."""
     matrix = {
         "identity": None,
         "symmetric": PreconditionerConfig(rank=2),
         "definite": PreconditionerConfig(rank=2, definite=True),
+        "of each step": PreconditionerConfig(rank=2, learn="step"),
     }
     return DescentConfig(
         steps=row["T"],
         norm_mode=row["norm"],
         step_size=StepSizeConfig(ETA, row["eta"]),
         preconditioner=matrix[row["P"]],
+        momentum=row["beta"],
     )
 
 

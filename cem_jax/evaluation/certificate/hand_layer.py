@@ -19,11 +19,11 @@ def hand_layer(
     *,
     norm_eps: float,
 ) -> Float[Array, "B L D"]:
-    """x <- x + eta_t P [-grad_u eps(u | c)], T times; equation (1) in all four norm modes.
+    """x <- x + eta_t P_t m,  m <- beta m - grad_u eps(u | c), T times; (1) in all norm modes.
 
     Args:
         form: the hand form of the energy.
-        descent: T, norm mode, P and eta.
+        descent: T, norm mode, momentum beta, P and eta.
         parameters: those of the shipped `CEMLayer`.
         h: ``[B, L, D]``.
         sites: positions and segments.
@@ -36,8 +36,8 @@ def hand_layer(
     gain = None if mode == "none" else parameters["norm"]["gain"]
     c = h if gain is None else _norm(h, gain, norm_eps)
     energy = form(parameters.get("energy", {}), c, sites)
-    matrix = preconditioner_matrix(descent, parameters, h)
     x = c if mode == "once" else h
+    momentum = jnp.zeros_like(h)
     for step in range(descent.steps):
         if gain is None or mode == "once":
             direction = energy.update(x)
@@ -45,7 +45,9 @@ def hand_layer(
             direction = energy.update(_norm(x, gain, norm_eps))
             if mode == "exact":
                 direction = _norm_transpose(x, gain, norm_eps, direction)
-        x = x + _step_size(descent, parameters, step) * (direction @ matrix)
+        momentum = descent.momentum * momentum + direction
+        matrix = preconditioner_matrix(descent, parameters, step, h)
+        x = x + _step_size(descent, parameters, step) * (momentum @ matrix)
     return h + x - c if mode == "once" else x
 
 
@@ -64,12 +66,15 @@ def _norm_transpose(x: Array, gain: Array, eps: float, v: Array) -> Array:
 
 
 def preconditioner_matrix(
-    descent: DescentConfig, parameters: Parameters, h: Array
+    descent: DescentConfig, parameters: Parameters, step: int, h: Array
 ) -> Float[Array, "D D"]:
-    """P of (8), dense."""
+    """P_t of (8), dense."""
     if descent.preconditioner is None:
         return jnp.eye(h.shape[-1], dtype=h.dtype)
-    d, left, right = (parameters["preconditioner"][n] for n in ("diagonal", "left", "right"))
+    factors = [parameters["preconditioner"][name] for name in ("diagonal", "left", "right")]
+    if descent.preconditioner.learn == "step":
+        factors = [factor[step] for factor in factors]
+    d, left, right = factors
     if descent.preconditioner.definite:
         factor = jnp.diag(d) + left @ right.T
         return factor @ factor.T
