@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.reporting import Report
-from cem_jax.runs.sweep.processes import Ended, Job, run_all
-from cem_jax.runs.sweep.results import BITS, Planned, results, write_results
+from cem_jax.runs.sweep.planned import Planned, jobs, plan
+from cem_jax.runs.sweep.processes import run_all
+from cem_jax.runs.sweep.progress import Progress
+from cem_jax.runs.sweep.results import results, write_results
 from cem_jax.runs.sweep.spec import SweepSpec, Variant, read_spec
 
 
@@ -81,22 +83,29 @@ def main(arguments: list[str]) -> int:
     if RunFolder(out).holds_a_run():
         raise ValueError(f"out: got {out}, which holds a run, expected another folder.")
     configs = {variant.name: config_of(variant) for variant in spec.variants}
-    planned = [
-        _planned(name, seed, config, out) for seed in spec.seeds for name, config in configs.items()
-    ]
+    planned = plan(spec, configs, out)
     ahead = [run for run in planned if run.summary(options.report) is None]
     print(f"{len(planned)} runs in {out}, {len(ahead)} of them to run", flush=True)
     if options.dry_run:
         print("\n".join(f"  {run.name}" for run in ahead))
         return 0
+    return _run(planned, ahead, spec, out, options)
+
+
+def _run(
+    planned: list[Planned], ahead: list[Planned], spec: SweepSpec, out: Path, options: Options
+) -> int:
     out.mkdir(parents=True, exist_ok=True)
-    progress = Progress(planned, len(ahead), spec, options)
+    say = functools.partial(print, flush=True)
+    report, baseline = options.report, spec.baseline
+    progress = Progress(planned, len(ahead), out, baseline, report=report, say=say)
     try:
-        run_all(_jobs(ahead, spec, out, options), workers=options.workers, ended=progress.ended)
+        todo = jobs(ahead, spec, out, report)
+        run_all(todo, workers=options.workers, ended=progress.ended)
     except KeyboardInterrupt:
         print("cem sweep: interrupted, and saved; the same line goes on", file=sys.stderr)
         return 130
-    _show(planned, spec, out, options.report)
+    _show(planned, spec, out, report)
     for run in progress.failed:
         print(f"cem sweep: {run}", file=sys.stderr)
     return 1 if progress.failed else 0
@@ -120,58 +129,6 @@ def config_of(variant: Variant) -> RunConfig:
         ) from error
     except ValueError as error:
         raise ValueError(f"spec: in {variant.name!r}: {error}") from error
-
-
-def _planned(name: str, seed: int, config: RunConfig, out: Path) -> Planned:
-    training = dataclasses.replace(config.training, seed=seed)
-    seeded = dataclasses.replace(config, training=training)
-    return Planned(name, seed, seeded, out / f"{name}-s{seed}")
-
-
-def _jobs(ahead: list[Planned], spec: SweepSpec, out: Path, options: Options) -> list[Job]:
-    words = {variant.name: variant.arguments for variant in spec.variants}
-    # The seeds of a variant share what is compiled.
-    cache = {"JAX_COMPILATION_CACHE_DIR": str(out.resolve() / ".compiled")}
-    cache["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
-    jobs = []
-    for run in ahead:
-        where = ("--seed", str(run.seed), "--out", str(run.path), "--report", options.report)
-        command = ("-m", "cem_jax.cli.main", "train", *words[run.variant], *where, "--resume")
-        jobs.append(Job(run.name, command, run.path.with_name(f"{run.path.name}.log"), cache))
-    return jobs
-
-
-class Progress:
-    """What is said when a run has ended, and what is written then.
-
-    Attributes:
-        failed: a line for each run that failed.
-    """
-
-    def __init__(self, planned: list[Planned], ahead: int, spec: SweepSpec, options: Options):
-        self._planned, self._spec, self._options = planned, spec, options
-        self._ahead, self._done, self._start = ahead, 0, time.monotonic()
-        self.failed: list[str] = []
-
-    def ended(self, ended: Ended) -> None:
-        """Say how it ended and how long the rest will take; bring sweep.json up to date."""
-        self._done += 1
-        report, name = self._options.report, ended.job.name
-        run = next(run for run in self._planned if run.name == name)
-        summary = run.summary(report) if ended.status == 0 else None
-        if summary is None:
-            self.failed.append(f"{name} failed: {ended.last_words()} ({ended.job.log})")
-            what = f"FAILED with status {ended.status}: {ended.last_words()}"
-        else:
-            what = f"{summary[BITS]:.4f} valid bits per byte"
-        left = (time.monotonic() - self._start) / self._done * (self._ahead - self._done) / 60
-        print(
-            f"[{self._done}/{self._ahead}] {name}: {what}, {ended.seconds:.0f} s; "
-            f"about {left:.0f} minutes left",
-            flush=True,
-        )
-        found = results(self._planned, report)
-        write_results(run.path.parent, found, self._spec.baseline)
 
 
 def _show(planned: list[Planned], spec: SweepSpec, out: Path, report: Report) -> None:

@@ -1,11 +1,14 @@
 """`cem sweep` from end to end, with processes of its own."""
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
 from cem_jax.cli.main import main
+from cem_jax.runs.described import rebuild
+from cem_jax.runs.sweep.planned import Planned
 
 SPEC = """
 seeds = [0, 1]
@@ -115,3 +118,22 @@ def test_a_folder_with_a_run_of_another_configuration_is_refused(spec, trained, 
     assert "which holds a run, expected another folder" in capsys.readouterr().err
     assert main(["sweep", str(spec), "--workers", "0"]) == 2
     assert "workers: got 0" in capsys.readouterr().err
+
+
+def test_a_run_that_has_ended_counts_for_its_own_text_alone(trained, tmp_path):
+    """Wherever the text lies: by what it says, and by the tokenizer."""
+    config = rebuild(trained.config["config"])
+
+    def planned(**data):
+        data = dataclasses.replace(config.data, **data)
+        return Planned("own", 0, dataclasses.replace(config, data=data), trained.path)
+
+    moved, changed = tmp_path / "moved.txt", tmp_path / "changed.txt"
+    moved.write_bytes(trained.text.read_bytes())
+    changed.write_bytes(trained.text.read_bytes() + b"more")
+    assert planned().summary("full") == trained.summary
+    assert planned(source=str(moved)).summary("full") == trained.summary
+    with pytest.raises(ValueError, match=r"corpus: .* The folder is "):
+        planned(source=str(changed)).summary("full")
+    with pytest.raises(ValueError, match="tokenizer: .* 'train:300' asked"):
+        planned(tokenizer="train:300").summary("full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,24 @@ LINES = ("-", "--", ":", "-.")
 
 
 def draw_sweep(path: Path, found: Sequence[Result], baseline: str) -> None:
+    """Write `sweep_figure`, whole or not at all; the suffix says the format."""
+    draft = path.with_name(f".{path.stem}.part{path.suffix}")
+    sweep_figure(found, baseline).savefig(draft, dpi=130)
+    draft.replace(path)
+
+
+def sweep_figure(found: Sequence[Result], baseline: str) -> Any:
     """Validation against training tokens, and paired differences at the end.
 
     The band of a course is from the least to the largest of the seeds, the interval of a
     difference holds 95 %.
 
     Args:
-        path: of the picture; the suffix says the format.
         found: runs that have ended.
         baseline: the variant that the others are compared with.
+
+    Returns:
+        A figure of matplotlib, with two axes.
     """
     # A canvas of its own: the caller's pyplot state and backend are not ours.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -41,13 +51,10 @@ def draw_sweep(path: Path, found: Sequence[Result], baseline: str) -> None:
     _differences(ends, found, names, baseline)
     course.set_xlabel("training tokens (millions)")
     course.set_ylabel("validation (bits per byte)")
-    course.set_yscale("log")
-    course.minorticks_off()
+    _cut_off_the_start(course, found)
     course.grid(alpha=0.3)
     course.legend(fontsize="small")
-    draft = path.with_name(f".{path.stem}.part{path.suffix}")
-    figure.savefig(draft, dpi=130)
-    draft.replace(path)
+    return figure
 
 
 def validation_course(result: Result) -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +87,16 @@ def _course(axis: Any, group: list[Result], name: str, number: int) -> None:
     line = LINES[number // len(COLOURS) % len(LINES)]
     axis.plot(where, values.mean(axis=0), line, marker="o", markersize=3, label=name, **style)
     axis.fill_between(where, values.min(axis=0), values.max(axis=0), alpha=0.2, **style)
+
+
+def _cut_off_the_start(axis: Any, found: Sequence[Result]) -> None:
+    """Show what variants differ in, not the fall from chance that they share."""
+    values = [validation_course(result)[1] for result in found]
+    least = min((value.min() for value in values if len(value)), default=math.nan)
+    second = max((value[1] for value in values if len(value) > 1), default=math.nan)
+    if second > least:
+        axis.set_ylim(least - 0.05 * (second - least), second + 0.05 * (second - least))
+        axis.set_title("on the way, from the second evaluation on", fontsize="small")
 
 
 def _differences(axis: Any, found: Sequence[Result], names: list[str], baseline: str) -> None:

@@ -43,7 +43,10 @@ class Ended:
 
     def last_words(self) -> str:
         """The last line of its log."""
-        lines = self.job.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        try:
+            lines = self.job.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError as error:
+            return f"its log cannot be read ({error.strerror})"
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 

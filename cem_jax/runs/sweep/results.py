@@ -6,51 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cem_jax.runs.config import RunConfig
-from cem_jax.runs.described import describe
 from cem_jax.runs.folder import RunFolder
-from cem_jax.runs.reporting import Report, Reported
-from cem_jax.runs.resume import require_same
+from cem_jax.runs.reporting import Report
+from cem_jax.runs.sweep.planned import Planned
 
 BITS = "valid_bits_per_byte"
 """What variants are compared by."""
 
 LEFT_OUT = ("sample", "references")
 """What of a run's summary says nothing of a variant."""
-
-
-class Planned(NamedTuple):
-    """A run that a sweep asks for.
-
-    Attributes:
-        variant: its name.
-        seed: of parameters and data.
-        config: all that repeats it.
-        path: its folder.
-    """
-
-    variant: str
-    seed: int
-    config: RunConfig
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return f"{self.variant}, seed {self.seed}"
-
-    def summary(self, report: Report) -> dict[str, Any] | None:
-        """What the run reached; None where it has not ended or lacks some of the report.
-
-        Raises:
-            ValueError: the folder holds another run.
-        """
-        folder = RunFolder(self.path)
-        if not folder.holds_a_run():
-            return None
-        require_same(folder.config(), {"config": describe(self.config)})
-        summary = folder.summary()
-        return summary if summary and Reported.of(report).satisfied_by(summary) else None
 
 
 class Result(NamedTuple):

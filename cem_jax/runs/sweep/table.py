@@ -10,6 +10,8 @@ from rich.table import Table
 from cem_jax.runs.sweep.results import BITS, Result, by_variant
 from cem_jax.runs.sweep.statistics import Paired, Spread, paired, spread
 
+TEST_BITS = "test_bits_per_byte"
+
 COLUMNS = (
     ("parameters without embeddings", "parameters_without_embeddings", ",.0f"),
     ("forward FLOPs per token", "forward_flops_per_token", ",.0f"),
@@ -70,6 +72,3 @@ def _beside(found: Sequence[Result], variant: str) -> list[str]:
         own = by_variant(found, key).get(variant, {})
         cells.append(format(spread(list(own.values())).mean, form) if own else "-")
     return cells
-
-
-TEST_BITS = "test_bits_per_byte"

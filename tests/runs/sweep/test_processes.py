@@ -36,6 +36,12 @@ def test_a_job_that_fails_stops_no_other(tmp_path):
     assert jobs[3].log.read_text() == "two\n"
 
 
+def test_a_log_that_is_gone_is_said(tmp_path):
+    (ended,) = run([job(tmp_path, "x", "raise SystemExit(1)")])
+    ended.job.log.unlink()
+    assert ended.last_words() == "its log cannot be read (No such file or directory)"
+
+
 def test_so_many_run_at_a_time_and_no_more(tmp_path):
     wait = "import time; start = time.time(); time.sleep(0.5); print(start, time.time())"
     jobs = [job(tmp_path, str(number), wait) for number in range(5)]

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from cem_jax.runs.sweep.picture import draw_sweep, validation_course
+from cem_jax.runs.sweep.picture import draw_sweep, sweep_figure, validation_course
 from cem_jax.runs.sweep.results import Result, by_variant, write_results
 from cem_jax.runs.sweep.table import sweep_table
 
@@ -71,3 +71,17 @@ def test_the_picture_is_drawn_of_unequal_courses_and_of_one_variant_too(tmp_path
         draw_sweep(path, found, "a")
         assert path.read_bytes().startswith(b"\x89PNG")
         path.unlink()
+
+
+def test_the_courses_have_numbers_on_their_axis_and_no_fall_from_chance():
+    """Two labelled values at least, and what lies between the variants fills the height."""
+    found = [result("a", 0, 1.5), result("b", 0, 1.4)]
+    for each, last in zip(found, (1.5, 1.4), strict=True):
+        each.records[:] = [{"step": n, "loss": 9.0, "tokens": 10 * n} for n in (1, 2, 3)]
+        losses = {1: 9.0, 2: 1.7, 3: last}
+        each.records.extend({"step": n, "valid_loss": 2 * loss} for n, loss in losses.items())
+    axis = sweep_figure(found, "a").axes[0]
+    low, high = axis.get_ylim()
+    assert low < 1.4
+    assert 1.7 < high < 2.0
+    assert sum(low <= tick <= high for tick in axis.get_yticks()) >= 2
