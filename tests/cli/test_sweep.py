@@ -135,5 +135,5 @@ def test_a_run_that_has_ended_counts_for_its_own_text_alone(trained, tmp_path):
     assert planned(source=str(moved)).summary("full") == trained.summary
     with pytest.raises(ValueError, match=r"corpus: .* The folder is "):
         planned(source=str(changed)).summary("full")
-    with pytest.raises(ValueError, match="tokenizer: .* 'train:300' asked"):
+    with pytest.raises(ValueError, match=r"tokenizer: .* 'train:300' asked"):
         planned(tokenizer="train:300").summary("full")
