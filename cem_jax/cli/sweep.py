@@ -13,8 +13,9 @@ import tyro
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder
+from cem_jax.runs.lock import locked
 from cem_jax.runs.reporting import Report
-from cem_jax.runs.sweep.planned import Planned, jobs, plan
+from cem_jax.runs.sweep.planned import Planned, jobs, plan, require_one_text
 from cem_jax.runs.sweep.processes import run_all
 from cem_jax.runs.sweep.progress import Progress
 from cem_jax.runs.sweep.results import results, write_results
@@ -83,19 +84,28 @@ def main(arguments: list[str]) -> int:
     if RunFolder(out).holds_a_run():
         raise ValueError(f"out: got {out}, which holds a run, expected another folder.")
     configs = {variant.name: config_of(variant) for variant in spec.variants}
+    require_one_text(configs)
     planned = plan(spec, configs, out)
     ahead = [run for run in planned if run.summary(options.report) is None]
     print(f"{len(planned)} runs in {out}, {len(ahead)} of them to run", flush=True)
     if options.dry_run:
         print("\n".join(f"  {run.name}" for run in ahead))
         return 0
-    return _run(planned, ahead, spec, out, options)
+    RunFolder(out).create()
+    try:
+        # Two sweeps would take each other's runs for failed.
+        with locked(out):
+            return _run(planned, ahead, spec, out, options)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"cem sweep: {error}; the same line goes on with what has ended", file=sys.stderr)
+        return 1
 
 
 def _run(
     planned: list[Planned], ahead: list[Planned], spec: SweepSpec, out: Path, options: Options
 ) -> int:
-    out.mkdir(parents=True, exist_ok=True)
     say = functools.partial(print, flush=True)
     report, baseline = options.report, spec.baseline
     progress = Progress(planned, len(ahead), out, baseline, report=report, say=say)
@@ -105,7 +115,7 @@ def _run(
     except KeyboardInterrupt:
         print("cem sweep: interrupted, and saved; the same line goes on", file=sys.stderr)
         return 130
-    _show(planned, spec, out, report)
+    _show(planned, spec, out)
     for run in progress.failed:
         print(f"cem sweep: {run}", file=sys.stderr)
     return 1 if progress.failed else 0
@@ -131,14 +141,14 @@ def config_of(variant: Variant) -> RunConfig:
         raise ValueError(f"spec: in {variant.name!r}: {error}") from error
 
 
-def _show(planned: list[Planned], spec: SweepSpec, out: Path, report: Report) -> None:
+def _show(planned: list[Planned], spec: SweepSpec, out: Path) -> None:
     # Imported here: what is above answers mistakes at once.
     from rich.console import Console
 
     from cem_jax.runs.sweep.picture import draw_sweep
     from cem_jax.runs.sweep.table import sweep_table
 
-    found = results(planned, report)
+    found = results(planned)
     write_results(out, found, spec.baseline)
     if not found:
         return

@@ -85,9 +85,15 @@ class Transformer(nnx.Module):
         def block(h: Array, parameters: Any) -> tuple[Array, None]:
             return nnx.merge(graph, parameters)(h, sites), None
 
-        unroll = self._unroll()
-        for _ in range(self.config.loops):
-            h = jax.lax.scan(block, h, stack, unroll=unroll)[0]
+        unroll, loops = self._unroll(), self.config.loops
+
+        def loop(h: Array, _: None) -> tuple[Array, None]:
+            return jax.lax.scan(block, h, stack, unroll=unroll)[0], None
+
+        if loops > 1:
+            h = jax.lax.scan(loop, h, length=loops, unroll=loops if unroll > 1 else 1)[0]
+        else:
+            h = loop(h, None)[0]
         return self.norm(h)
 
     def logits(self, hidden: Float[Array, "B L D"]) -> Float[Array, "B L V"]:

@@ -110,8 +110,12 @@ class RunFolder:
         self._append(SAMPLES, f"{HEADING}{step}\n{text}\n\n")
 
     def cut_back(self, step: int) -> None:
-        """Forget what was written after ``step``: the run goes on from there."""
-        (self.path / SUMMARY).unlink(missing_ok=True)
+        """Forget what was written after ``step``: the run goes on from there.
+
+        What it reached is forgotten too, unless this was its last step.
+        """
+        if max((record["step"] for record in self.metrics()), default=None) != step:
+            (self.path / SUMMARY).unlink(missing_ok=True)
         kept = [record for record in self.metrics() if record["step"] <= step]
         self._replace(METRICS, "".join(json.dumps(record) + "\n" for record in kept))
         path = self.path / SAMPLES

@@ -8,7 +8,9 @@ import pytest
 
 from cem_jax.cli.main import main
 from cem_jax.runs.described import rebuild
+from cem_jax.runs.lock import locked
 from cem_jax.runs.sweep.planned import Planned
+from cem_jax.runs.sweep.results import results
 
 SPEC = """
 seeds = [0, 1]
@@ -97,6 +99,52 @@ def test_all_options_are_checked_before_the_first_run(spec, tmp_path, capsys):
     assert main(["sweep", str(spec), "--out", str(out)]) == 2
     assert "got options of 'wide' that cem train does not take" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_variants_of_two_texts_are_refused(spec, own_text, tmp_path, capsys):
+    same, other = tmp_path / "same.txt", tmp_path / "other.txt"
+    same.write_bytes(own_text.read_bytes())
+    other.write_bytes(own_text.read_bytes() + b"more")
+    line = ["sweep", str(spec), "--out", str(tmp_path / "out"), "--dry-run"]
+    text = spec.read_text()
+    spec.write_text(f'{text}data = "{same}"\n')
+    assert main(line) == 0
+    spec.write_text(f'{text}data = "{other}"\n')
+    assert main(line) == 2
+    assert "another text than" in capsys.readouterr().err
+    spec.write_text(text.replace(str(own_text), str(tmp_path / "gone.txt")))
+    assert main(line) == 2
+    assert "gone.txt', where there is nothing" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_is_said_in_a_line(spec, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("x")
+    line = ["sweep", str(spec), "--out"]
+    assert main([*line, str(tmp_path / "file")]) == 2
+    assert "file, which cannot be made (File exists)" in capsys.readouterr().err
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cem_jax.cli.sweep.run_all", full)
+    assert main([*line, str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "No space left on device; the same line goes on" in said
+    with locked(tmp_path / "out"):
+        assert main([*line, str(tmp_path / "out")]) == 2
+    assert "in which another process" in capsys.readouterr().err
+
+
+def test_what_has_ended_is_shown_though_it_lacks_the_test(trained, tmp_path):
+    """A sweep whose test was asked for and failed still has its figures."""
+    path = tmp_path / "own-s0"
+    shutil.copytree(trained.path, path)
+    kept = {k: v for k, v in trained.summary.items() if not k.startswith("test")}
+    (path / "summary.json").write_text(json.dumps(kept))
+    planned = Planned("own", 0, rebuild(trained.config["config"]), path)
+    assert planned.summary("test") is None
+    (found,) = results([planned])
+    assert found.summary == kept
 
 
 def test_a_dry_run_lists_the_runs(spec, tmp_path, capsys):

@@ -54,6 +54,13 @@ def test_a_summary_is_of_an_end_and_goes_with_it(folder):
     summary = dict.fromkeys(("name", "valid_loss", "valid_bits_per_byte", "sample"), 1.0)
     folder.write("summary.json", summary)
     assert folder.summary() == summary
+    # Of a run that is at its end, and is evaluated on more.
+    folder.append_metrics([{"step": 5, "loss": 1.0}, {"step": 5, "valid_loss": 1.0}])
+    folder.cut_back(5)
+    assert folder.summary() == summary
+    folder.cut_back(4)
+    assert folder.summary() is None
+    folder.write("summary.json", summary)
     folder.cut_back(5)
     assert folder.summary() is None
     # One that is damaged is computed again.

@@ -11,13 +11,14 @@ import numpy as np
 import optax
 
 from cem_jax.data import Batch
-from cem_jax.models import Transformer, TransformerConfig
+from cem_jax.models import Transformer, TransformerConfig, parameter_axes
 from cem_jax.models.cost import PRODUCTS_IN_TRAINING, count_forward_flops, count_parameters
 from cem_jax.ops.visibility import Sites
 from cem_jax.runs.benchmark.compiled import temporary_bytes
 from cem_jax.runs.benchmark.shape import Shape
 from cem_jax.runs.benchmark.timing import Side
 from cem_jax.training import AdamWConfig, initial_state, make_optimiser, make_step
+from cem_jax.training.config import OptimiserConfig
 from cem_jax.training.loss import summed_loss
 
 What = Literal["forward", "step"]
@@ -26,20 +27,29 @@ SCHEDULED = 100_000
 """Steps of the learning rate's schedule: more than are ever measured."""
 
 
-def model_side(name: str, config: TransformerConfig, shape: Shape, what: What) -> Side:
+def model_side(
+    name: str,
+    config: TransformerConfig,
+    shape: Shape,
+    what: What,
+    *,
+    optimiser: OptimiserConfig | None = None,
+) -> Side:
     """A compiled model that is ready to run.
 
     Args:
         name: of the side.
         config: the model.
         shape: of the batch, which is random.
-        what: ``"forward"``, the loss of a batch; or ``"step"``, gradient and AdamW too.
+        what: ``"forward"``, the loss of a batch; or ``"step"``, gradient and update too.
+        optimiser: of a step; AdamW by default.
 
     Returns:
         The side, with the figures ``flops`` (of matrix products: those of the forward pass, three
         times for a step), ``parameters`` and ``temporary_bytes``.
     """
-    compiled, run = _step(config, shape) if what == "step" else _forward(config, shape)
+    rule = AdamWConfig() if optimiser is None else optimiser
+    compiled, run = _step(config, shape, rule) if what == "step" else _forward(config, shape)
     forward = count_forward_flops(config, batch=shape.batch, length=shape.length)
     figures = {
         "flops": forward * (PRODUCTS_IN_TRAINING if what == "step" else 1),
@@ -70,8 +80,10 @@ def _forward(config: TransformerConfig, shape: Shape) -> tuple[Any, Callable[[],
     return compiled, lambda: jax.block_until_ready(compiled(params, batch))
 
 
-def _step(config: TransformerConfig, shape: Shape) -> tuple[Any, Callable[[], None]]:
-    optimiser = make_optimiser(AdamWConfig(), SCHEDULED)
+def _step(
+    config: TransformerConfig, shape: Shape, rule: OptimiserConfig
+) -> tuple[Any, Callable[[], None]]:
+    optimiser = make_optimiser(rule, SCHEDULED, parameter_axes(config))
     graph, state = initial_state(_build(config), optimiser, seed=0)
     step: Any = make_step(graph, optimiser)
     batch = random_batch(shape)

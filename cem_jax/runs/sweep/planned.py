@@ -71,6 +71,23 @@ def _corpus_hash(source: str) -> str:
     return load_corpus(source).content_hash()
 
 
+def require_one_text(configs: Mapping[str, RunConfig]) -> None:
+    """Read the text, and refuse variants of different ones.
+
+    Raises:
+        ValueError: a text cannot be read, or two variants have different ones.
+    """
+    first, *others = configs.items()
+    own = _corpus_hash(first[1].data.source)
+    for name, config in others:
+        if _corpus_hash(config.data.source) != own:
+            raise ValueError(
+                f"spec: got {config.data.source} for {name!r}, another text than "
+                f"{first[1].data.source} for {first[0]!r}, expected one for all, since their "
+                f"figures do not compare; make a sweep of each."
+            )
+
+
 def plan(spec: SweepSpec, configs: Mapping[str, RunConfig], out: Path) -> list[Planned]:
     """All runs of a sweep, seed by seed.
 

@@ -40,13 +40,18 @@ class Ended:
     job: Job
     status: int
     seconds: float
+    start: int = 0
+    """Where its part of the log begins: before it are the words of earlier attempts."""
 
     def last_words(self) -> str:
-        """The last line of its log."""
+        """The last line of its log, or the signal that killed it."""
+        if self.status < 0:
+            return f"killed by {signal.Signals(-self.status).name}"
         try:
-            lines = self.job.log.read_text(encoding="utf-8", errors="replace").split("\n")
+            said = self.job.log.read_bytes()[self.start :]
         except OSError as error:
             return f"its log cannot be read ({error.strerror})"
+        lines = said.decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 
@@ -66,23 +71,24 @@ def run_all(jobs: Iterable[Job], *, workers: int, ended: Callable[[Ended], None]
         KeyboardInterrupt: Ctrl-C or SIGTERM; no job runs any more.
     """
     waiting, shares = iter(jobs), deque(core_shares(workers))
-    running: list[tuple[Job, subprocess.Popen, float, tuple[int, ...]]] = []
+    running: list[tuple[Job, subprocess.Popen, float, tuple[int, ...], int]] = []
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         while True:
             while shares and (job := next(waiting, None)) is not None:
                 share = shares.popleft()
-                running.append((job, _start(job, share), time.monotonic(), share))
+                said = job.log.stat().st_size if job.log.is_file() else 0
+                running.append((job, _start(job, share), time.monotonic(), share, said))
             if not running:
                 return
             time.sleep(POLL)
             for entry in [entry for entry in running if entry[1].poll() is not None]:
                 running.remove(entry)
-                job, process, start, share = entry
+                job, process, start, share, said = entry
                 shares.append(share)
-                ended(Ended(job, process.returncode, time.monotonic() - start))
+                ended(Ended(job, process.returncode, time.monotonic() - start, said))
     finally:
-        _stop([process for _, process, _, _ in running])
+        _stop([entry[1] for entry in running])
         signal.signal(signal.SIGTERM, before)
 
 

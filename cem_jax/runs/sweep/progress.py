@@ -59,4 +59,4 @@ class Progress:
             f"[{self._done}/{self._ahead}] {name}: {what}, {ended.seconds:.0f} s; "
             f"about {left:.0f} minutes left"
         )
-        write_results(self._out, results(self._planned, self._report), self._baseline)
+        write_results(self._out, results(self._planned), self._baseline)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cem_jax.runs.folder import RunFolder
-from cem_jax.runs.reporting import Report
 from cem_jax.runs.sweep.planned import Planned
 
 BITS = "valid_bits_per_byte"
@@ -26,11 +25,11 @@ class Result(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def results(planned: Sequence[Planned], report: Report) -> list[Result]:
-    """Those that have ended, in their order."""
+def results(planned: Sequence[Planned]) -> list[Result]:
+    """Those that have ended, in their order, whatever they were evaluated on."""
     found = []
     for run in planned:
-        if (summary := run.summary(report)) is not None:
+        if (summary := run.summary("valid")) is not None:
             metrics = RunFolder(run.path).metrics()
             found.append(Result(run.variant, run.seed, summary, metrics))
     return found

@@ -15,7 +15,7 @@ KEYS = ("seeds", "baseline", "options", "grid", "variants")
 RESERVED = ("seed", "out", "resume", "report")
 """Options that the sweep itself decides."""
 
-NAME = re.compile(r"[\w.+=,-]+")
+NAME = re.compile(r"[\w.+=,-]{1,150}")
 """Names become folders."""
 
 
@@ -92,6 +92,9 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
 
 def _variants(content: dict[str, Any]) -> list[Variant]:
     """Every variant at every point of the grid."""
+    for key in ("options", "grid"):
+        if not isinstance(content.get(key, {}), dict):
+            raise ValueError(f"spec: got {key} that is no table, expected one: [{key}].")
     common = _flat(content.get("options", {}))
     listed = content.get("variants", [])
     if not isinstance(listed, list) or not all(isinstance(own, dict) for own in listed):
@@ -122,16 +125,26 @@ def _points(grid: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _name(own: dict[str, Any], point: dict[str, Any]) -> str:
     """The variant's own name, and where it is in the grid: ``cem,learning-rate=0.02``."""
-    if "name" not in own:
+    if not isinstance(own.get("name"), str):
         raise ValueError(f"spec: got a variant without a name ({own!r}), expected name = '...'.")
-    where = [f"{key.rpartition('.')[2]}={value}" for key, value in point.items()]
+    where = [f"{_short(key, point)}={value}" for key, value in point.items()]
     name = ",".join([own["name"], *where] if own["name"] else where)
     if not NAME.fullmatch(name):
         raise ValueError(
-            f"spec: got the name {name!r}, expected letters, digits and . _ + = , - alone, since "
-            f"it becomes a folder; give the variants names, or values that are no paths."
+            f"spec: got the name {name!r}, expected at most 150 letters, digits and . _ + = , -, "
+            f"since it becomes a folder; give the variants names, or values that are no paths."
         )
     return name
+
+
+def _short(key: str, point: dict[str, Any]) -> str:
+    """The end of an option's name that tells it from the others of the grid."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        end = ".".join(parts[-count:])
+        if sum(f".{other}".endswith(f".{end}") for other in point) == 1:
+            return end
+    return key
 
 
 def _flat(options: dict[str, Any], before: str = "") -> dict[str, Any]:

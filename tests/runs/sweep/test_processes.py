@@ -32,8 +32,18 @@ def test_a_job_that_fails_stops_no_other(tmp_path):
     assert [ended.job.name for ended in found] == ["good", "bad", "killed", "last"]
     assert [ended.status for ended in found] == [0, 1, -9, 0]
     assert found[1].last_words() == "what was wrong"
-    assert found[2].last_words() == "it said nothing"
+    assert found[2].last_words() == "killed by SIGKILL"
     assert jobs[3].log.read_text() == "two\n"
+
+
+def test_the_last_words_are_those_of_this_attempt(tmp_path):
+    first = job(tmp_path, "x", "raise SystemExit('what was wrong')")
+    second = job(tmp_path, "x", "raise SystemExit(1)")
+    assert [ended.last_words() for ended in run([first, second])] == [
+        "what was wrong",
+        "it said nothing",
+    ]
+    assert first.log.read_text() == "what was wrong\n"
 
 
 def test_a_log_that_is_gone_is_said(tmp_path):

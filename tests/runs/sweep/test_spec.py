@@ -76,7 +76,11 @@ def test_a_grid_alone_names_its_points_and_the_first_is_the_baseline(tmp_path):
         ("baseline = 'c'\n[grid]\nsteps = [1]", "got the baseline 'c', expected a variant: steps"),
         ("[grid]\nsteps = [1, 1]", "got two variants 'steps=1'"),
         ("[[variants]]\nsteps = 1", "got a variant without a name"),
+        ("[[variants]]\nname = 3", "got a variant without a name"),
         ("variants = 3", "got variants that are no list"),
+        ("options = 3\n[grid]\nsteps = [1]", "got options that is no table"),
+        ("grid = 3", "got grid that is no table"),
+        (f"[[variants]]\nname = '{'a' * 151}'", "expected at most 150 letters"),
         ("[grid]\ndata = ['a/b']", "got the name 'data=a/b'"),
         ("[grid]\nsteps = [1]\n[options]\nbatch = [2]", r"got batch = \[2\], expected a number"),
     ],
@@ -84,6 +88,18 @@ def test_a_grid_alone_names_its_points_and_the_first_is_the_baseline(tmp_path):
 def test_what_describes_no_sweep_is_refused(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, text)
+
+
+def test_options_of_one_end_are_told_apart(tmp_path):
+    text = """
+    [grid]
+    "model.attention.descent.steps" = [1]
+    "model.mlp.descent.steps" = [2]
+    batch = [4]
+    steps = [3]
+    """
+    (variant,) = read(tmp_path, text).variants
+    assert variant.name == "attention.descent.steps=1,mlp.descent.steps=2,batch=4,steps=3"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
