@@ -1,9 +1,19 @@
-"""How the experiments' pictures are kept: two formats, and equal bytes for equal results."""
+"""How the experiments' pictures are drawn and kept: two formats, equal bytes for equal results."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+
+def canvas(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    """A figure and its axis, or axes, in inches; the caller's pyplot state is not ours."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(1, columns)
 
 
 def save(figure: Any, path: Path) -> None:

@@ -7,13 +7,13 @@ steps. Between the two lengths that interpolates; beyond, it is said to extrapol
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import NamedTuple
 
 from cem_jax.runs.sweep.statistics import Paired, paired
-from experiments.language_model.step_times import FILE
+from experiments.language_model.records import STEP_TIMES
+from experiments.pages import read_json
 
 SHORT, LONG = ("llama", 2000), ("llama-3527", 3527)
 """The two lengths of the Llama: the names of its variants, and their steps."""
@@ -33,11 +33,11 @@ class EqualTime(NamedTuple):
     extrapolated: bool
 
 
-def step_ratio(variant: str, path: Path = FILE) -> float | None:
+def step_ratio(variant: str, path: Path = STEP_TIMES) -> float | None:
     """The time of a step over the Llama's; None where it was not measured."""
     if not path.is_file():
         return None
-    times = json.loads(path.read_text(encoding="utf-8"))["steps"]
+    times = read_json(path)["steps"]
     return times[variant]["ratio"] if variant in times else None
 
 

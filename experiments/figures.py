@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from cem_jax.models.cost import PRODUCTS_IN_TRAINING
+from cem_jax.runs.colours import COLOURS, MARKERS
+from cem_jax.runs.sweep.statistics import paired, spread
+from experiments.drawing import canvas, save
+from experiments.language_model.records import deciding, figures, text_of
 
-from cem_jax.runs.colours import COLOURS
-from cem_jax.runs.sweep.statistics import paired
-from experiments.drawing import save
-from experiments.language_model.records import deciding, figures
-
-
-def canvas(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure with one axis, outside pyplot."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots()
+KINDS = ("llama", "attention", "mlp", "cem", "looped")
+"""How the names of variants begin; each kind has a colour and a marker."""
 
 
-def draw_differences(records: Sequence[dict[str, Any]], folder: Path) -> None:
+def draw_differences(records: list[dict[str, Any]], folder: Path) -> None:
     """Every variant's paired difference from the Llama, beside its parameters."""
-    figure_name = deciding(list(records))
-    values = figures(list(records), figure_name)
+    values = figures(records, deciding(records))
     base = values.get("llama", {})
-    size = figures(list(records), "parameters_without_embeddings")
+    size = figures(records, "parameters_without_embeddings")
     names = [name for name in values if name != "llama"]
     names.sort(key=lambda name: paired(values[name], base).mean)
     figure, axis = canvas(9, 0.32 * len(names) + 1.6)
@@ -42,7 +33,7 @@ def draw_differences(records: Sequence[dict[str, Any]], folder: Path) -> None:
     axis.set_yticks(range(len(names)), [f"{name}  ({thousand[name]}k)" for name in names])
     axis.axvline(0, color="0.4", linewidth=1)
     axis.grid(alpha=0.3, axis="x")
-    axis.set_xlabel(f"{figure_name.split('_')[0]} bits per byte minus Llama's (left is better)")
+    axis.set_xlabel(f"bits per byte of {text_of(records)} text minus Llama's (left is better)")
     axis.set_title(
         "How far each variant is from the Llama, with its parameters outside the embedding\n"
         "dots: seeds, diamond: mean, line: 95 % interval of paired differences",
@@ -51,27 +42,45 @@ def draw_differences(records: Sequence[dict[str, Any]], folder: Path) -> None:
     save(figure, folder / "language-models-differences")
 
 
-COURSES = ("llama", "attention-none-t1", "mlp-nonlinear-t1", "cem-t1", "cem-t2", "cem-t2-p")
+def draw_compute(records: list[dict[str, Any]], folder: Path) -> None:
+    """What each variant ends with against the FLOPs of its training.
 
-
-def draw_courses(records: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Validation against forward and backward FLOPs: equal budgets are vertical lines."""
-    figure, axis = canvas(8, 5)
-    for number, name in enumerate(COURSES):
-        runs = [record for record in records if record["variant"] == name]
-        if not runs:
-            continue
-        bits = runs[0]["valid_bits_per_byte"] / runs[0]["valid_loss"]
-        training = runs[0]["config"]["training"]
-        flops = 3 * runs[0]["forward_flops_per_token"] * training["batch"] * training["length"]
-        steps = np.array([step for step, _ in runs[0]["course"]["validation"]])
-        curves = [[loss for _, loss in run["course"]["validation"]] for run in runs]
-        mean = bits * np.mean(curves, axis=0)
-        axis.plot(steps * flops / 1e12, mean, "o-", markersize=3, color=COLOURS[number], label=name)
-    axis.set_xlabel("training compute (TFLOP: forward and derivative, matrix products)")
-    axis.set_ylabel("validation (bits per byte, part of the text)")
+    Ends alone: a schedule decays at its end, so that a run cannot be read off in its middle.
+    """
+    values, compute = figures(records, deciding(records)), training_flops(records)
+    figure, axis = canvas(9, 6)
+    for number, kind in enumerate(KINDS):
+        names = [name for name in values if name.split("-")[0] == kind]
+        ends = [spread(list(values[name].values())) for name in names]
+        where = [compute[name] / 1e12 for name in names]
+        axis.errorbar(
+            where,
+            [end.mean for end in ends],
+            [end.deviation for end in ends],
+            fmt=MARKERS[number],
+            color=COLOURS[number],
+            capsize=3,
+            label=kind,
+        )
+        for name, x, end in zip(names, where, ends, strict=True):
+            axis.annotate(name, (x, end.mean), (4, 3), textcoords="offset points", fontsize=6)
+    axis.set_xlabel("compute of the training (TFLOP: products of the model, derivative included)")
+    axis.set_ylabel(f"bits per byte of {text_of(records)} text, at the end")
     axis.grid(alpha=0.3)
     if axis.get_legend_handles_labels()[0]:
         axis.legend()
-    axis.set_title("Equal compute: what each family has reached", fontsize="medium")
-    save(figure, folder / "language-models-courses")
+    axis.set_title(
+        "What each variant reaches for its compute (mean and standard deviation of seeds)",
+        fontsize="medium",
+    )
+    save(figure, folder / "language-models-compute")
+
+
+def training_flops(records: list[dict[str, Any]]) -> dict[str, float]:
+    """Of a whole training by variant: what the model multiplies, not the optimiser."""
+    return {
+        record["variant"]: PRODUCTS_IN_TRAINING
+        * record["forward_flops_per_token"]
+        * record["train_tokens"]
+        for record in records
+    }

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cem_jax.models import Recipe, TransformerConfig
-from cem_jax.models.cost import count_cost
+from cem_jax.models.cost import count_cost, count_parameters
 from cem_jax.runs.sweep.statistics import paired, spread
 from cem_jax.runs.sweep.table import paired_text, spread_text
 from experiments.language_model.records import figures
+from experiments.pages import table
 
 FAMILIES = ("llama", "cem-attention", "cem-mlp", "cem")
 LENGTHS = {"micro": 128, "tiny": 128, "small": 256, "paper": 1024}
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """A table; all columns but the first are numbers."""
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (header, rule, *rows))
 
 
 def variants_table(records: list[dict[str, Any]], baseline: str = "llama") -> str:
@@ -29,7 +25,8 @@ def variants_table(records: list[dict[str, Any]], baseline: str = "llama") -> st
     ]
     header = ["variant", "seeds"]
     for name in measures:
-        header += [name.replace("_", " "), f"minus {baseline} [95 %]"]
+        split = {"valid": "validation"}.get(name.split("_")[0], "test")
+        header += [f"bits per byte, {split}", f"minus {baseline} [95 %]"]
     header += ["parameters without embedding", "forward FLOPs per token", "least eigenvalue of P"]
     values = {name: figures(records, name) for name in measures}
     rows = []
@@ -41,7 +38,7 @@ def variants_table(records: list[dict[str, Any]], baseline: str = "llama") -> st
             difference = paired_text(paired(own, values[name].get(baseline, {})))
             cells.append("" if variant == baseline else difference)
         rows.append(cells + _costs(next(r for r in records if r["variant"] == variant)))
-    return markdown(header, rows)
+    return table(header, rows)
 
 
 def _costs(record: dict[str, Any]) -> list[str]:
@@ -57,11 +54,16 @@ def _costs(record: dict[str, Any]) -> list[str]:
     ]
 
 
+TRIAL = re.compile(r"(.*?)-(\d.*)")
+"""A family, such as ``attention-t2``, and what was tried of it."""
+
+
 def tuning_table(records: list[dict[str, Any]]) -> str:
     """Each trial, the best of its family in bold."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        groups.setdefault(record["variant"].split("-")[0], []).append(record)
+        trial = TRIAL.fullmatch(record["variant"])
+        groups.setdefault(trial[1] if trial else record["variant"], []).append(record)
     rows = []
     for group in groups.values():
         best = min(record["valid_bits_per_byte"] for record in group)
@@ -70,7 +72,7 @@ def tuning_table(records: list[dict[str, Any]]) -> str:
             rows.append(
                 [f"`{record['variant']}`", f"**{bits:.4f}**" if bits == best else f"{bits:.4f}"]
             )
-    return markdown(["trial: family, Muon's learning rate, eta", "valid bits per byte"], rows)
+    return table(["family, Muon's learning rate, eta", "bits per byte, validation"], rows)
 
 
 def preset_table() -> str:
@@ -86,10 +88,10 @@ def preset_table() -> str:
                     [
                         f"{name}, {family}" + ("" if steps is None else f", T = {steps}"),
                         f"{cost.total.parameters:,}",
-                        f"{cost.blocks.parameters + config.dim:,}",
+                        f"{count_parameters(config).without_embedding:,}",
                         f"{cost.total.forward_flops / length / 1e6:,.2f}",
                         f"{cost.total.training_flops / length / 1e6:,.2f}",
                     ]
                 )
     header = ["preset", "parameters", "without embeddings"]
-    return markdown([*header, "forward MFLOP per token", "training MFLOP per token"], rows)
+    return table([*header, "forward MFLOP per token", "training MFLOP per token"], rows)

@@ -25,7 +25,7 @@ def run(
     workers: int = 1,
     folder: Path = FOLDER,
 ) -> int:
-    """Do the runs whose results are missing: 85, in 40 minutes on one core.
+    """Do the runs whose results are missing: 95, in 45 minutes on one core.
 
     Finished ones are skipped, so a run that was stopped goes on where it was; one that fails does
     not stop the others. Each writes one JSON file, whole or not at all.

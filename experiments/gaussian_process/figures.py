@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from cem_jax.runs.colours import COLOURS, MARKERS
-from experiments.drawing import save
-from experiments.gaussian_process.gap import interval, paired_differences, percent, shares
+from experiments.drawing import canvas, save
+from experiments.gaussian_process.gap import interval, paired_differences, shares
 from experiments.gaussian_process.plan import DEPTHS, STEPS, name_of
 from experiments.gaussian_process.prior import ONE
 from experiments.gaussian_process.results import FOLDER, load_floor, load_results
@@ -31,7 +31,7 @@ def draw_figures(folder: Path = FOLDER, out: Path = FIGURES) -> None:
 def draw_positions(folder: Path, path: Path) -> None:
     """RMSE against the number of pairs seen, one layer in 1-D, beside both floors."""
     floor, runs = load_floor(ONE, folder), load_results(folder)
-    figure, axis = _canvas(1)
+    figure, axis = canvas(8, 5)
     centres = [(low + high - 1) / 2 for low, high in itertools.pairwise(EDGES)]
     lines = {"prior mean 0": floor["trivial"], "Bayes, hyper-parameters known": floor["known"]}
     lines["Bayes, hyper-parameters integrated"] = floor["bayes"]
@@ -59,8 +59,8 @@ def draw_positions(folder: Path, path: Path) -> None:
 def draw_steps(folder: Path, path: Path) -> None:
     """The share of the gap closed against T, and the paired difference to T = 1."""
     found, differences = shares(folder=folder), paired_differences(folder=folder)
-    figure, (left, right) = _canvas(2)
-    message = []
+    figure, (left, right) = canvas(11, 5, columns=2)
+    message: list[float] = []
     for number, layers in enumerate(DEPTHS):
         style = {"color": COLOURS[number], "marker": MARKERS[number], "capsize": 3}
         label = f"{layers} layer{'s' if layers > 1 else ''}"
@@ -69,7 +69,7 @@ def draw_steps(folder: Path, path: Path) -> None:
         paired = differences.get((ONE.name, layers), {})
         _bars(right, paired, number, label, style)
         if paired.get("cem-t8"):
-            message.append(f"{percent(interval(paired['cem-t8'].values()), '+')} ({label})")
+            message.append(100 * interval(paired["cem-t8"].values()).mean)
     right.axhline(0, color="0.4", linewidth=1)
     for axis in (left, right):
         axis.set_xticks(range(len(KINDS)), list(KINDS.values()))
@@ -77,7 +77,18 @@ def draw_steps(folder: Path, path: Path) -> None:
     left.set_ylabel("share of the gap to the Bayes predictor closed, %")
     right.set_ylabel("minus T = 1 at the same seed, points (95 %)")
     left.legend()
-    _finish(figure, path, f"T = 8 minus T = 1, in points of the gap: {', '.join(message)}")
+    _finish(figure, path, _said_of_steps(message))
+
+
+def _said_of_steps(points: list[float]) -> str:
+    """The message, of T = 8 minus T = 1 at each depth, in points."""
+    if not points:
+        return "T = 8 beside T = 1: not run"
+    low, high = sorted((min(points), max(points)), key=abs)
+    sign = {(True, True): "less", (False, False): "more"}.get((low < 0, high < 0))
+    if sign is None:
+        return "T = 8 closes more of the gap than T = 1 at one depth, and less at the other"
+    return f"T = 8 closes {abs(low):.1f} to {abs(high):.1f} points {sign} of the gap than T = 1"
 
 
 KINDS = {f"cem-t{steps}": str(steps) for steps in STEPS} | {"mha": "MHA"}
@@ -104,16 +115,6 @@ def _bars(
 def _binned(error: Any) -> list[float]:
     parts = [error[low:high] for low, high in itertools.pairwise(EDGES)]
     return [float(np.sqrt(np.mean(part))) for part in parts]
-
-
-def _canvas(columns: int) -> tuple[Any, Any]:
-    # A canvas of its own: the caller's pyplot state and backend are not ours.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8 if columns == 1 else 11, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, columns)
 
 
 def _finish(figure: Any, path: Path, title: str) -> None:

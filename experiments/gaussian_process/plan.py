@@ -90,7 +90,7 @@ def _cases() -> tuple[Case, ...]:
         "cem-t4-p": cem(4, rank=RANK),
         "cem-t4-d": cem(4, diagonal="shared"),
         "cem-t4-pd": cem(4, diagonal="shared", rank=RANK),
-        "cem-t4-s": cem(4, learn="step"),
+        **{f"cem-t{steps}-s": cem(steps, learn="step") for steps in STEPS[1:]},
     }
     by_depth = [(ONE, layers, kind) for layers in DEPTHS for kind in plain]
     by_part = [(ONE, 1, kind) for kind in richer]
@@ -103,4 +103,4 @@ def _cases() -> tuple[Case, ...]:
 
 
 CASES = {case.name: case for case in _cases()}
-"""Seventeen, by name."""
+"""Nineteen, by name."""

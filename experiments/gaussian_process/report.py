@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments import pages
 from experiments.gaussian_process.figures import FIGURES, draw_figures
 from experiments.gaussian_process.gap import interval, paired_differences, percent, shares
 from experiments.gaussian_process.plan import CASES, SEEDS
@@ -18,11 +19,10 @@ README = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- result: written by the report command -->", "<!-- end of result -->"
 LABELS = {"p": "preconditioner", "d": "shared diagonal", "pd": "both", "s": "eta of each step"}
 
-HEADER = """\
-| prior | layers | attention | parameters | seeds | test RMSE | gap closed, % | after 48 pairs, % \
-| minus T = 1, points | s |
-|---|---|---|---|---|---|---|---|---|---|
-"""
+HEADER = (
+    *("prior", "layers", "attention", "parameters", "seeds", "test RMSE", "gap closed, %"),
+    *("after 48 pairs, %", "minus T = 1, points", "s"),
+)
 
 
 def table(folder: Path = FOLDER) -> str:
@@ -47,8 +47,8 @@ def table(folder: Path = FOLDER) -> str:
             percent(interval(paired.values()), sign="+") if paired else "",
             f"{np.mean([one['processor_seconds'] for one in by_seed.values()]):.0f}",
         ]
-        rows.append(f"| {' | '.join(map(str, cells))} |\n")
-    return HEADER + "".join(rows)
+        rows.append(cells)
+    return pages.table(HEADER, rows, 3)
 
 
 def label(kind: str) -> str:
@@ -61,14 +61,13 @@ def label(kind: str) -> str:
 
 def floors(folder: Path = FOLDER) -> str:
     """The RMSE of the predictors that are not trained."""
-    lines = [
-        "| prior | prior mean 0 | Bayes | Bayes, hyper-parameters known |\n|---|---|---|---|\n"
-    ]
+    rows = []
     for prior in (ONE, FIVE):
         floor: dict[str, Any] = load_floor(prior, folder)
         values = [math.sqrt(np.mean(floor[name])) for name in ("trivial", "bayes", "known")]
-        lines.append(f"| {prior.name} | {' | '.join(f'{value:.3f}' for value in values)} |\n")
-    return "".join(lines)
+        rows.append([prior.name, *(f"{value:.3f}" for value in values)])
+    header = ("prior", "prior mean 0", "Bayes", "Bayes, hyper-parameters known")
+    return pages.table(header, rows)
 
 
 def result(folder: Path = FOLDER) -> str:
@@ -95,11 +94,11 @@ def write_report(folder: Path = FOLDER, readme: Path = README, out: Path = FIGUR
     Raises:
         ValueError: the README has no place for it.
     """
-    text = readme.read_text(encoding="utf-8")
-    before, found, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if not found or not ended:
-        raise ValueError(f"readme: {readme} lacks {BEGIN!r} or {END!r}; put them back.")
+    text = with_result(readme.read_text(encoding="utf-8"), folder)
     draw_figures(folder, out)
-    section = f"{BEGIN}\n\n{result(folder)}\n{END}"
-    readme.write_text(before + section + after, encoding="utf-8")
+    readme.write_text(text, encoding="utf-8")
+
+
+def with_result(text: str, folder: Path = FOLDER) -> str:
+    """The README with the result of today between its marks."""
+    return pages.between(text, BEGIN, END, result(folder))

@@ -12,6 +12,7 @@ from experiments.gaussian_process import bayes
 from experiments.gaussian_process.plan import CASES, Case
 from experiments.gaussian_process.prior import Prior
 from experiments.gaussian_process.train import Training, draw_test, run
+from experiments.pages import read_json
 
 FOLDER = Path(__file__).parent / "results"
 
@@ -58,7 +59,7 @@ def finish_floor(prior: Prior, training: Training, folder: Path = FOLDER) -> boo
 
 def load_floor(prior: Prior, folder: Path = FOLDER) -> dict[str, Any]:
     """The mean squared errors at each position: ``trivial``, ``bayes`` and ``known``."""
-    return json.loads((folder / f"floor-{prior.name}.json").read_text(encoding="utf-8"))
+    return read_json(folder / f"floor-{prior.name}.json")
 
 
 def load_results(folder: Path = FOLDER) -> dict[str, dict[int, dict[str, Any]]]:
@@ -69,8 +70,9 @@ def load_results(folder: Path = FOLDER) -> dict[str, dict[int, dict[str, Any]]]:
     """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for name, case in CASES.items():
-        paths = sorted(folder.glob(f"{name}-s*.json"))
-        runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        # A digit: another name may go on with "-s".
+        paths = sorted(folder.glob(f"{name}-s[0-9]*.json"))
+        runs = [read_json(path) for path in paths]
         if not runs:
             continue
         trivial = float(np.mean(load_floor(case.prior, folder)["trivial"]))

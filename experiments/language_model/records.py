@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from experiments.language_model.collect import RESULTS
+from experiments.pages import read_json
+
+CORPUS = "eb5f77fb7c38af35a7b1751f13dc78a914e4695f5627e7f7a3fa5cb371f0cfac"
+"""The text that `corpus.py` rebuilds, as runs know it: `Corpus.content_hash`, of its documents and
+of how they are split."""
+
+STEP_TIMES = RESULTS / "step-times.json"
+"""What `step_times` measures."""
 
 
 def load_records(kind: str = "claims", folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """What `collect` wrote, by variant and seed in the order of their names."""
+    """What `collect` wrote, by variant and seed in the order of their names.
+
+    Raises:
+        ValueError: a file is damaged, or of another text or tokenizer than the first.
+    """
     paths = sorted((folder / kind).glob("*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    records = [read_json(path) for path in paths]
+    for path, record in zip(paths, records, strict=True):
+        if record["hashes"] != records[0]["hashes"]:
+            raise ValueError(
+                f"results: got {path} of the text and tokenizer {record['hashes']}, expected "
+                f"{records[0]['hashes']} as in {paths[0].name}, since others do not compare; keep "
+                f"them in a folder of their own (collect --kind)."
+            )
+    return records
 
 
 def figures(records: list[dict[str, Any]], figure: str) -> dict[str, dict[int, float]]:
@@ -28,3 +47,8 @@ def deciding(records: list[dict[str, Any]]) -> str:
     """The figure that claims are read from: the test's, once the test was evaluated."""
     tested = all("test_bits_per_byte" in record for record in records)
     return "test_bits_per_byte" if tested and records else "valid_bits_per_byte"
+
+
+def text_of(records: list[dict[str, Any]]) -> str:
+    """Which text the deciding figure is of, in a word."""
+    return "test" if deciding(records).startswith("test") else "validation"

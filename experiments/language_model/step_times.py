@@ -1,9 +1,10 @@
 """The time of a training step of every variant, the sides in turn: for equal time.
 
-    python -m experiments.language_model.step_times        # writes results/step-times.json
+    taskset -c 0 python -m experiments.language_model.step_times   # writes results/step-times.json
 
 Clocks of the runs themselves say little: other work may have shared the machine. Here all variants
-of pairs.toml take turns in one process, and ratios are taken within a round. Random tokens, AdamW.
+of pairs.toml take turns in one process, with the optimiser of their runs, and ratios are taken
+within a round. Random tokens. On one core, as the runs were: taskset gives it one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from cem_jax.runs.benchmark.model import model_side
 from cem_jax.runs.benchmark.shape import Shape
 from cem_jax.runs.benchmark.timing import interleave
 from cem_jax.runs.sweep.spec import read_spec
-from experiments.language_model.collect import RESULTS
+from experiments.language_model.records import STEP_TIMES
 
 SPEC = Path(__file__).parent / "pairs.toml"
-FILE = RESULTS / "step-times.json"
 
 
 def main() -> None:
@@ -33,6 +33,8 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=15, help="how often each variant runs")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"rounds: got {options.rounds}, expected at least 1")
     spec = read_spec(SPEC)
     sides, models = [], []
     for variant in spec.variants:
@@ -46,11 +48,13 @@ def main() -> None:
             length=config.training.length,
             vocab_size=config.model.vocab_size,
         )
-        sides.append(model_side(variant.name, config.model, shape, "step"))
+        rule = config.training.optimiser
+        sides.append(model_side(variant.name, config.model, shape, "step", optimiser=rule))
         print(f"compiled {variant.name}", flush=True)
     rounds = list(interleave(sides, options.rounds, at_least=0.3))
-    FILE.write_text(json.dumps(summary(rounds, spec.baseline), indent=1) + "\n", encoding="utf-8")
-    print(FILE)
+    text = json.dumps(summary(rounds, spec.baseline), indent=1)
+    STEP_TIMES.write_text(text + "\n", encoding="utf-8")
+    print(STEP_TIMES)
 
 
 def summary(rounds: list[dict[str, float]], baseline: str) -> dict:

@@ -17,6 +17,7 @@ from typing import NamedTuple, get_args
 
 from cem_jax.models import Family, Recipe, TransformerConfig
 from cem_jax.models.cost import count_parameters, count_training_flops, peak_flops
+from experiments import pages
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
@@ -58,20 +59,19 @@ def main() -> None:
 
 def with_cost(text: str) -> str:
     """The page with today's table between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n{END}{after}"
+    return pages.between(text, BEGIN, END, table())
 
 
 def table() -> str:
     """A row for each family: parameters, FLOPs of the whole training, hours on each machine."""
     header = ["", "parameters", "without embeddings", "tokens", "training FLOPs"]
     header += [f"hours, {machine.label}" for machine in MACHINES]
-    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
-    for family in get_args(Family):
-        for steps in (None,) if family == "llama" else (1, 2):
-            lines.append(_row(family, steps))
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    rows = [
+        _row(family, steps)
+        for family in get_args(Family)
+        for steps in ((None,) if family == "llama" else (1, 2))
+    ]
+    return pages.table(header, rows)
 
 
 def steps_and_shape() -> tuple[int, int, int]:

@@ -7,8 +7,10 @@ import tomllib
 import pytest
 
 from cem_jax.runs.sweep.statistics import Paired
-from experiments.claims import CLAIMS, LITTLE, NOTHING, verdict
+from experiments.claims import BITS, CLAIMS, GAP, verdict
+from experiments.gaussian_process.plan import CASES
 
+LITTLE, NOTHING = BITS.little, BITS.nothing
 SPECS = pathlib.Path(__file__).parents[2] / "experiments" / "language_model"
 
 
@@ -18,6 +20,9 @@ SPECS = pathlib.Path(__file__).parents[2] / "experiments" / "language_model"
         (-0.01, LITTLE - 1e-3, "loses little", "holds"),
         (LITTLE + 1e-3, 0.5, "loses little", "does not hold"),
         (0.0, 0.5, "loses little", "not decidable at this scale"),
+        (-0.01, NOTHING - 1e-3, "loses nothing", "holds"),
+        (NOTHING + 1e-3, 0.5, "loses nothing", "does not hold"),
+        (0.0, 0.5, "loses nothing", "not decidable at this scale"),
         (-0.02, -1e-3, "improves", "holds"),
         (1e-3, 0.1, "improves", "does not hold"),
         (-NOTHING + 1e-3, 0.1, "improves", "does not hold"),
@@ -32,7 +37,21 @@ def test_the_interval_alone_decides(low, high, kind, expected):
     assert verdict(Paired(5, (low + high) / 2, low, high), kind) == expected
 
 
-@pytest.mark.parametrize("kind", ["loses little", "improves", "differs"])
+@pytest.mark.parametrize(
+    ("low", "high", "kind", "expected"),
+    [
+        (1e-3, 0.1, "improves", "holds"),
+        (-0.1, GAP.nothing - 1e-3, "improves", "does not hold"),
+        (-1e-3, 0.1, "improves", "not decidable at this scale"),
+        (1e-3 - GAP.little, 0.1, "loses little", "holds"),
+        (-0.5, -GAP.little - 1e-3, "loses little", "does not hold"),
+    ],
+)
+def test_of_a_gap_closed_more_is_better(low, high, kind, expected):
+    assert verdict(Paired(5, (low + high) / 2, low, high), kind, GAP) == expected
+
+
+@pytest.mark.parametrize("kind", ["loses little", "loses nothing", "improves", "differs"])
 def test_one_pair_decides_nothing_and_none_was_not_run(kind):
     assert verdict(Paired(1, -1.0, math.nan, math.nan), kind) == "not decidable at this scale"
     assert verdict(Paired(0, math.nan, math.nan, math.nan), kind) == "not run"
@@ -47,9 +66,12 @@ def test_every_variant_of_a_claim_is_run_with_five_seeds_and_the_same_options():
         name
         for claim in CLAIMS
         for each in claim.comparisons
+        if each.measure is BITS
         for name in (each.variant, each.baseline)
     }
     assert compared <= run.keys()
+    gaps = [each for claim in CLAIMS for each in claim.comparisons if each.measure is GAP]
+    assert {name for each in gaps for name in (each.variant, each.baseline)} <= CASES.keys()
     assert len(pairs["seeds"]) == 5
     # What both files have is one run.
     assert pairs["options"] == families["options"]

@@ -1,10 +1,20 @@
 """What is kept of a run: its figures and course, and no place of the machine."""
 
+import dataclasses
 import json
 import sys
+from pathlib import Path
 
+import pytest
+
+from cem_jax.cli.sweep import config_of
+from cem_jax.runs.described import completed, describe
 from cem_jax.runs.folder import RunFolder
+from cem_jax.runs.sweep.spec import read_spec
 from experiments.language_model import collect
+from experiments.language_model.records import CORPUS, load_records
+
+SPECS = Path(collect.__file__).parent
 
 
 def run(path):
@@ -19,6 +29,59 @@ def run(path):
 
 
 SUMMARY = {"name": "x", "valid_loss": 0.5, "valid_bits_per_byte": 0.25, "sample": "text"}
+
+
+def test_no_other_run_takes_the_place_of_one_that_is_kept(tmp_path):
+    runs, to = tmp_path / "runs", tmp_path / "kept"
+    folder = run(runs / "a-s0")
+    folder.write("summary.json", SUMMARY)
+    run(runs / "b-s0").write("summary.json", SUMMARY)
+    # No run of a sweep, whatever it holds.
+    run(runs / "tiny-small").write("summary.json", SUMMARY)
+    assert collect.collect(runs, to) == 2
+    assert collect.collect(runs, to) == 2
+    before = {path: path.read_bytes() for path in to.iterdir()}
+    assert len(before) == 2
+    stored = json.loads((folder.path / "config.json").read_text())
+    for key, value in (("config", {**stored["config"], "training": {}}), ("hashes", {"corpus": 1})):
+        folder.write("config.json", {**stored, key: value})
+        with pytest.raises(ValueError, match=f"got a run a-s0 whose {key} are not those in"):
+            collect.collect(runs, to)
+    assert {path: path.read_bytes() for path in to.iterdir()} == before
+
+
+def test_records_of_two_texts_or_damaged_ones_are_refused(tmp_path):
+    (tmp_path / "claims").mkdir()
+    for name, text in (("a", "one"), ("b", "two")):
+        record = {"variant": name, "seed": 0, "hashes": {"corpus": text}}
+        (tmp_path / "claims" / f"{name}-s0.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"b-s0\.json of the text .*two.* as in a-s0\.json"):
+        load_records("claims", tmp_path)
+    (tmp_path / "claims" / "b-s0.json").write_text("{")
+    with pytest.raises(ValueError, match=r"b-s0\.json, which cannot be read"):
+        load_records("claims", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["claims", "tuning", "tuning-long", "families-0.02"])
+def test_what_is_committed_is_of_the_one_text(kind):
+    records = load_records(kind)
+    assert records
+    assert records[0]["hashes"]["corpus"] == CORPUS
+
+
+def test_what_is_committed_was_run_as_the_sweeps_say():
+    """Every record of the claims has the whole configuration of its variant there."""
+    configs = {
+        variant.name: config_of(variant)
+        for name in ("families.toml", "pairs.toml")
+        for variant in read_spec(SPECS / name).variants
+    }
+    for record in load_records():
+        config = configs[record["variant"]]
+        training = dataclasses.replace(config.training, seed=record["seed"])
+        expected = describe(dataclasses.replace(config, training=training))
+        expected["data"]["source"] = Path(expected["data"]["source"]).name
+        assert completed(record["config"]) == json.loads(json.dumps(expected)), record["variant"]
 
 
 def test_runs_that_have_ended_become_files(tmp_path, monkeypatch, capsys):

@@ -4,10 +4,12 @@ import pytest
 
 from experiments import claims_table
 from experiments.equal_time import equal_time
+from experiments.gaussian_process import report as gaussian_process
 from experiments.language_model.collect import course
 from experiments.language_model.records import deciding, figures
+from experiments.pages import between, table
 from experiments.report import README, RESULTS, page, with_claims
-from experiments.tables import markdown
+from experiments.tables import tuning_table
 
 
 def record(variant, seed, bits, **more):
@@ -31,11 +33,39 @@ def test_a_claim_is_the_paired_difference_of_its_variants(monkeypatch):
     monkeypatch.setattr(claims_table, "load_records", lambda: records)
     monkeypatch.setattr(claims_table.gap, "shares", dict)
     (row,) = [row for row in claims_table.rows() if row.key == "C2"]
+    assert row.pairs == 3
     assert row.effect.startswith("+0.0050 [+0.0025, +0.0075]")
     assert row.verdict == "holds"
     assert "3 pairs" in row.run
-    others = [row for row in claims_table.rows() if row.key in ("C1", "C8")]
+    others = [row for row in claims_table.rows() if row.key in ("C1", "C7", "C8")]
     assert {row.verdict for row in others} == {"not run"}
+
+
+def test_a_row_has_its_parameters_and_flops_beside_those_it_is_compared_with(monkeypatch):
+    def costing(variant, parameters, flops, tokens):
+        cost = {"parameters_without_embeddings": parameters, "forward_flops_per_token": flops}
+        course = {"training": [[1, 1.0], [2, 1.0]]}
+        return record(variant, 0, 1.0, **cost, train_tokens=tokens, course=course)
+
+    records = [costing("llama-3527", 100, 10, 30), costing("cem-t2", 61, 30, 20)]
+    monkeypatch.setattr(claims_table, "load_records", lambda: records)
+    (row,) = [row for row in claims_table.rows() if "`cem-t2` minus `llama-3527`" in row.run]
+    assert row.cost == "0.61, 2.00"
+
+
+@pytest.mark.parametrize(("rise", "verdict"), [(0.1, "holds"), (0.11, "does not hold")])
+def test_a_training_is_stable_whose_loss_never_jumps(monkeypatch, rise, verdict):
+    def run(seed, jump):
+        losses = [7.0, 5.0, 4.0, 4.0 + jump, 3.0]
+        course = {"training": [[50 * n, loss] for n, loss in enumerate(losses, 1)]}
+        return record("cem-t2", seed, 1.0, course=course)
+
+    monkeypatch.setattr(claims_table, "load_records", lambda: [run(0, 0.01), run(1, rise)])
+    monkeypatch.setattr(claims_table, "_costs", lambda records: {})
+    row, other = [row for row in claims_table.rows() if "largest rise" in row.run]
+    assert row.effect == f"{rise:+.3f} nats in 2 runs"
+    assert row.verdict == verdict
+    assert other.verdict == "not run"
 
 
 def test_equal_time_reads_the_llama_between_its_two_lengths():
@@ -84,12 +114,29 @@ def test_figures_are_found_by_variant_and_seed():
 
 
 def test_a_table_has_a_rule_below_its_header():
-    assert markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |\n"
+    assert table(["a", "b"], [["1", 2]]) == "| a | b |\n| --- | ---: |\n| 1 | 2 |\n"
+    assert "| --- | --- |" in table(["a", "b"], [], 2)
+
+
+def test_the_best_trial_of_each_family_is_bold():
+    names = {"cem-0.1": 2.0, "cem-t2-0.1": 1.5, "cem-t2-0.1-eta-2": 1.4, "plain": 3.0}
+    lines = tuning_table([record(name, 0, bits) for name, bits in names.items()]).splitlines()
+    assert [line for line in lines if "**" in line] == [
+        "| `cem-0.1` | **2.0000** |",
+        "| `cem-t2-0.1-eta-2` | **1.4000** |",
+        "| `plain` | **3.0000** |",
+    ]
+
+
+def test_a_section_is_put_between_its_marks():
+    assert between("a <x> old <y> b", "<x>", "<y>", "new") == "a <x>\n\nnew\n<y> b"
 
 
 def test_the_committed_pages_are_of_the_committed_results():
     assert RESULTS.read_text("utf-8") == page(), "run python -m experiments.report"
     text = README.read_text("utf-8")
     assert with_claims(text) == text, "run python -m experiments.report"
+    text = gaussian_process.README.read_text("utf-8")
+    assert gaussian_process.with_result(text) == text, "run python -m experiments.report"
     with pytest.raises(ValueError, match="expected both; put them back"):
         with_claims("no marks")

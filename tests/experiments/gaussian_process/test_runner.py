@@ -12,9 +12,9 @@ NAMES = ("1d-1layer-mha", "5d-1layer-cem-t1")
 
 def test_all_cases_of_a_seed_come_before_the_next_seed(tmp_path):
     jobs = runner.missing((), (0, 1), tmp_path)
-    assert len(jobs) == 34
-    assert [job.seed for job in jobs] == [0] * 17 + [1] * 17
-    assert len(set(jobs)) == 34
+    assert len(jobs) == 2 * len(CASES)
+    assert [job.seed for job in jobs] == [0] * len(CASES) + [1] * len(CASES)
+    assert len(set(jobs)) == len(jobs)
 
 
 def test_finished_runs_are_skipped(tmp_path):
