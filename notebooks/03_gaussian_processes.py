@@ -204,7 +204,7 @@ plt.show()
 # %% [markdown]
 # ## 5. What $T$ does: the committed runs
 #
-# The experiment trained 16 models with up to five seeds each, all with the same data at one seed.
+# The experiment trained every model with five seeds, all models with the same data at one seed.
 # Its pictures are drawn here from the result files in the clone. Each title is computed from what
 # is drawn; intervals are 95 % t intervals over seeds.
 

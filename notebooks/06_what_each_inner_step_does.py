@@ -111,7 +111,7 @@ axis.semilogy(losses, "o-")
 axis.axvline(T, color=style.GREY, linestyle=":", label="$T$ in training")
 axis.set(xlabel="inner steps taken", ylabel="loss (nats per question)")
 axis.set_title(
-    f"The answer needs the steps: {right[1]:.0%} right after one, {right[T]:.0%} after {T}"
+    f"The answer needs the steps: {losses[1]:.3f} nats after one, {losses[T]:.4f} after {T}"
 )
 axis.legend()
 plt.show()
