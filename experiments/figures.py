@@ -64,6 +64,8 @@ def draw_compute(records: list[dict[str, Any]], folder: Path) -> None:
         )
         for name, x, end in zip(names, where, ends, strict=True):
             axis.annotate(name, (x, end.mean), (4, 3), textcoords="offset points", fontsize=6)
+    # Room for the names on the right.
+    axis.margins(x=0.12)
     axis.set_xlabel("compute of the training (TFLOP: products of the model, derivative included)")
     axis.set_ylabel(f"bits per byte of {text_of(records)} text, at the end")
     axis.grid(alpha=0.3)
