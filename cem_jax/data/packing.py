@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Int
@@ -26,6 +26,31 @@ class Batch(NamedTuple):
     targets: Int[Array, "B L"]
     mask: Bool[Array, "B L"]
     sites: Sites
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Packed rows, in memory (`PackedRows`) or in shards on disk (`prepared.rows.PreparedRows`)."""
+
+    def __len__(self) -> int:
+        """N, how many there are."""
+
+    @property
+    def length(self) -> int:
+        """L, the number of inputs in a row."""
+
+    @property
+    def predicted(self) -> int:
+        """How many targets the rows hold: every piece but the BOS of each document."""
+
+    def batch(self, rows: slice | Sequence[int] | np.ndarray) -> Batch:
+        """The chosen rows as inputs and targets."""
+
+    def select(self, rows: slice) -> Rows:
+        """Some of the rows."""
+
+    def padded(self, multiple: int) -> Rows:
+        """With empty rows at the end, up to a multiple; an empty row predicts nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,22 +122,40 @@ def pack(documents: Iterable[Sequence[int] | np.ndarray], length: int) -> Packed
             f"and one to predict."
         )
     owner = np.repeat(np.arange(len(arrays), dtype=np.int32), [len(array) for array in arrays])
+    return cut_rows(tokens, owner, length)
+
+
+def cut_rows(
+    tokens: Int[np.ndarray, "M"], owner: Int[np.ndarray, "M"], length: int
+) -> PackedRows:
+    """Rows of ``length + 1`` pieces, one every ``length`` pieces; the last is padded.
+
+    Args:
+        tokens: at least 2, documents end to end.
+        owner: the number of the document that each is of.
+        length: L.
+    """
     rows = -(-(len(tokens) - 1) // length)
     index = np.arange(rows)[:, None] * length + np.arange(length + 1)[None, :]
     inside = index < len(tokens)
     index = np.minimum(index, len(tokens) - 1)
-    segment, position = _sites(owner[index], inside)
-    return PackedRows(np.where(inside, tokens[index], 0), segment, position)
+    segment = _segments(owner[index], inside)
+    return PackedRows(np.where(inside, tokens[index], 0), segment, positions(segment))
 
 
-def _sites(
+def positions(segment: Int[np.ndarray, "N M"]) -> Int[np.ndarray, "N M"]:
+    """Positions from 0 in each segment of a row, and 0 in padding."""
+    starts = np.ones(segment.shape, bool)
+    starts[:, 1:] = segment[:, 1:] != segment[:, :-1]
+    column = np.broadcast_to(np.arange(segment.shape[1], dtype=np.int32), segment.shape)
+    first = np.maximum.accumulate(np.where(starts, column, 0), axis=1)
+    return np.where(segment > 0, column - first, 0).astype(np.int32)
+
+
+def _segments(
     owner: Int[np.ndarray, "N M"], inside: Bool[np.ndarray, "N M"]
-) -> tuple[Int[np.ndarray, "N M"], Int[np.ndarray, "N M"]]:
-    """Segments from 1 and positions from 0, of rows that say which document owns each piece."""
+) -> Int[np.ndarray, "N M"]:
+    """Segments from 1, of rows that say which document owns each piece."""
     starts = np.ones_like(inside)
     starts[:, 1:] = owner[:, 1:] != owner[:, :-1]
-    column = np.broadcast_to(np.arange(owner.shape[1], dtype=np.int32), owner.shape)
-    first = np.maximum.accumulate(np.where(starts, column, 0), axis=1)
-    segment = np.where(inside, np.cumsum(starts, axis=1, dtype=np.int32), 0)
-    position = np.where(inside, column - first, 0)
-    return segment.astype(np.int32), position.astype(np.int32)
+    return np.where(inside, np.cumsum(starts, axis=1, dtype=np.int32), 0).astype(np.int32)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from cem_jax.data.corpora import CORPORA, PERIOD, Corpus, builtin_corpus
+from cem_jax.data.json_lines import BOM, json_document
 from cem_jax.data.reading import read, unreadable
 from cem_jax.data.splitting import split
-from cem_jax.data.text import bytes_for_surrogates, from_bytes
+from cem_jax.data.text import from_bytes
 from cem_jax.ops.checks import nearest
 
 SEPARATOR = "\x1e"
 """What separates the documents of a text file: ASCII's record separator, U+001E."""
 
-JSONL = (".jsonl", ".jsonl.xz", ".jsonl.zst")
-
-BOM = b"\xef\xbb\xbf"
+JSONL = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".jsonl.zst")
 
 
 def load_corpus(source: str) -> Corpus:
@@ -28,11 +26,11 @@ def load_corpus(source: str) -> Corpus:
     A source is one of:
 
     - the name of a built-in corpus (`CORPORA`), which goes before a file of that name;
-    - a text file, or one that ends in ``.xz`` or ``.zst``: one document, or those that U+001E
-      separates;
+    - a text file, or one that ends in ``.gz``, ``.xz`` or ``.zst``: one document, or those that
+      U+001E separates;
     - a folder: its files ``*.txt`` and ``*.txt.xz``, at any depth, in sorted order;
-    - a file ``.jsonl``, ``.jsonl.xz`` or ``.jsonl.zst``: a JSON object per line, whose "text" is
-      a document.
+    - a file ``.jsonl``, ``.jsonl.gz``, ``.jsonl.xz`` or ``.jsonl.zst``: a JSON object per line,
+      whose "text" is a document.
 
     Bytes that are not UTF-8 are kept (`cem_jax.data.text`), and so are line ends and a byte order
     mark. Documents without text are left out. Fewer than twenty are cut in pieces (`split`).
@@ -87,31 +85,6 @@ def _documents(path: Path) -> Iterator[str]:
         lines = io.BytesIO(read(path).removeprefix(BOM))
         for number, line in enumerate(lines, 1):
             if not line.isspace():
-                yield _json_text(f"line {number} of {path}", line)
+                yield json_document(f"line {number} of {path}", line).text
     else:
         yield from from_bytes(read(path)).split(SEPARATOR)
-
-
-def _json_text(where: str, line: bytes) -> str:
-    """The text of one line of JSON."""
-    try:
-        record = json.loads(from_bytes(line))
-    # Not only what json raises: numbers may be too long, and lists too deep.
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"data: got {where}, which is not JSON ({error}), expected an object on each line; "
-            f"repair the line, or remove it."
-        ) from error
-    text = record.get("text") if isinstance(record, dict) else None
-    if isinstance(text, str):
-        return bytes_for_surrogates(text)
-    if not isinstance(record, dict):
-        got = f"a {type(record).__name__}"
-    elif "text" in record:
-        got = f'"text" of type {type(text).__name__}'
-    else:
-        got = f"an object with {', '.join(map(json.dumps, record)) or 'nothing'}"
-    raise ValueError(
-        f'data: got {where} with {got}, expected an object whose "text" is a string; rename what '
-        f"holds the text."
-    )

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cem_jax.data.reading import read
+from cem_jax.data.reading import blocks, read
 
 TEXT = "some text, é\r\n".encode() + bytes(range(256))
 
@@ -23,6 +23,35 @@ def test_xz_of_several_streams_is_read_whole(tmp_path):
     data = lzma.compress(TEXT) + lzma.compress(b"more")
     assert read(written(tmp_path / "a.txt.xz", data)) == TEXT + b"more"
     assert read(written(tmp_path / "A.TXT.XZ", data)) == TEXT + b"more"
+
+
+def test_gzip_of_several_members_is_read_whole(tmp_path):
+    data = gzip.compress(TEXT) + gzip.compress(b"more")
+    assert read(written(tmp_path / "a.txt.gz", data)) == TEXT + b"more"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-9],
+        lambda data: b"text" + data,
+        lambda data: data[:12] + bytes(len(data) - 12),
+    ],
+)
+def test_broken_gzip_is_refused(tmp_path, change):
+    path = written(tmp_path / "a.txt.gz", change(gzip.compress(TEXT)))
+    with pytest.raises(ValueError, match=r"a\.txt\.gz, which is not whole gzip data \(.+\), exp"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz"])
+def test_blocks_tell_how_far_they_are_in_the_file(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("cem_jax.data.reading.BLOCK", 100)
+    pack = {"gz": gzip.compress, "xz": lzma.compress}.get(name.split(".")[-1], bytes)
+    path, told = written(tmp_path / name, pack(TEXT * 50)), []
+    assert b"".join(blocks(path, told.append)) == TEXT * 50
+    assert min(told) >= 0
+    assert sum(told) == path.stat().st_size
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-9], lambda data: b"text" + data])
@@ -55,9 +84,9 @@ def test_packed_data_under_another_name_is_refused(tmp_path, data, kind):
 
 
 def test_what_cannot_be_read_says_why(tmp_path, monkeypatch):
-    def denied(path):
+    def denied(path, mode):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.read_bytes", denied)
+    monkeypatch.setattr("pathlib.Path.open", denied)
     with pytest.raises(ValueError, match=r"a\.txt, which cannot be read \(Permission denied\)"):
         read(tmp_path / "a.txt")
