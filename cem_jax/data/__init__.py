@@ -2,8 +2,9 @@
 
 from cem_jax.data.byte_tokenizer import ByteTokenizer
 from cem_jax.data.corpora import CORPORA, Corpus, builtin_corpus
-from cem_jax.data.packing import Batch, PackedRows, pack
+from cem_jax.data.packing import Batch, PackedRows, Rows, pack
 from cem_jax.data.pipeline import Pipeline
+from cem_jax.data.prepared import PrepareConfig, PreparedCorpus, is_prepared, prepare
 from cem_jax.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from cem_jax.data.sources import load_corpus
 from cem_jax.data.text import printable, to_bytes
@@ -17,14 +18,19 @@ __all__ = [
     "Corpus",
     "PackedRows",
     "Pipeline",
+    "PrepareConfig",
+    "PreparedCorpus",
+    "Rows",
     "SentencePieceTokenizer",
     "Tokenizer",
     "builtin_corpus",
     "check_spec",
+    "is_prepared",
     "load_corpus",
     "load_tokenizer",
     "make_tokenizer",
     "pack",
+    "prepare",
     "printable",
     "to_bytes",
     "train_tokenizer",

@@ -46,6 +46,10 @@ class Corpus:
         rest = [text for rank, text in enumerate(documents) if rank % PERIOD not in (9, 19)]
         return cls(name, tuple(rest), tuple(documents[9::PERIOD]), tuple(documents[19::PERIOD]))
 
+    def utf8_bytes(self, split: str) -> int:
+        """The bytes of a split's documents."""
+        return utf8_bytes(getattr(self, split))
+
     def content_hash(self) -> str:
         """SHA-256 of all documents and of how they are split."""
         digest = hashlib.sha256()

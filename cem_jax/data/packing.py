@@ -125,9 +125,7 @@ def pack(documents: Iterable[Sequence[int] | np.ndarray], length: int) -> Packed
     return cut_rows(tokens, owner, length)
 
 
-def cut_rows(
-    tokens: Int[np.ndarray, "M"], owner: Int[np.ndarray, "M"], length: int
-) -> PackedRows:
+def cut_rows(tokens: Int[np.ndarray, "M"], owner: Int[np.ndarray, "M"], length: int) -> PackedRows:
     """Rows of ``length + 1`` pieces, one every ``length`` pieces; the last is padded.
 
     Args:

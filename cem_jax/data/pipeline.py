@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cem_jax.data.packing import Batch, PackedRows
+from cem_jax.data.packing import Batch, Rows
 
 
 class Pipeline:
@@ -22,7 +22,7 @@ class Pipeline:
         seed: of the shuffle.
     """
 
-    def __init__(self, rows: PackedRows, *, batch: int, seed: int) -> None:
+    def __init__(self, rows: Rows, *, batch: int, seed: int) -> None:
         if batch < 1:
             raise ValueError(f"batch: got {batch}, expected at least 1.")
         if not len(rows):

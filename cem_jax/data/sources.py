@@ -44,7 +44,7 @@ def load_corpus(source: str) -> Corpus:
     path = Path(os.path.expanduser(source))
     try:
         if not source or not path.exists():
-            raise _nothing_there(source)
+            raise nothing_there(source)
         documents = [text for file in _files(path) for text in _documents(file) if text]
     except OSError as error:
         raise unreadable(path, error) from error
@@ -60,7 +60,8 @@ def load_corpus(source: str) -> Corpus:
     return Corpus.by_rank(source, documents)
 
 
-def _nothing_there(source: str) -> ValueError:
+def nothing_there(source: str) -> ValueError:
+    """What to raise where a source is neither a corpus nor a path."""
     hint = "" if os.sep in source else nearest(source.lower(), CORPORA)
     return ValueError(
         f"data: got {source!r}, where there is nothing, expected the path of a text file, a "

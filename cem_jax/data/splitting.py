@@ -20,7 +20,7 @@ def split(documents: Sequence[str]) -> list[str]:
     """
     characters = sum(len(text) for text in documents)
     most = max(1, min(LONGEST, characters // FEWEST))
-    return [piece for text in documents for piece in _light(text, most)]
+    return [piece for text in documents for piece in light(text, most)]
 
 
 def cut(text: str, most: int) -> Iterator[str]:
@@ -45,10 +45,10 @@ def _end(text: str, start: int, most: int) -> int:
     return most if space < 0 else space
 
 
-def _light(text: str, most: int) -> Iterator[str]:
+def light(text: str, most: int) -> Iterator[str]:
     """Pieces of at most ``most`` characters that are not above 64 kB either."""
     for piece in cut(text, most):
         if len(to_bytes(piece)) <= LONGEST:
             yield piece
         else:
-            yield from _light(piece, len(piece) // 2)
+            yield from light(piece, len(piece) // 2)

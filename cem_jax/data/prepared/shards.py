@@ -1,0 +1,158 @@
+"""Shards: packed rows as records of ArrayRecord files, written in order and read at random.
+
+A record is a row: its L + 1 pieces and then their L + 1 segments, each little-endian in 2 bytes
+where both fit, else in 4. Positions follow from the segments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cem_jax.data.packing import PackedRows, positions
+
+DRAFT = ".part"
+"""How files end that are not whole yet."""
+
+OPEN = 256
+"""Shards that are open at a time: systems allow about a thousand files."""
+
+WRITING = "group_size:1,zstd:1"
+"""One record is decoded for one that is read."""
+
+READING = "readahead_buffer_size:0,max_parallelism:0"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A file of rows.
+
+    Attributes:
+        name: of the file.
+        split: of the rows.
+        rows: how many.
+        targets: how many the rows hold.
+        size: of the file, in bytes.
+        sha256: of the rows as they are before they are compressed.
+    """
+
+    name: str
+    split: str
+    rows: int
+    targets: int
+    size: int
+    sha256: str
+
+
+class RowFormat(NamedTuple):
+    """How a row is stored: L, and the kind of its numbers."""
+
+    length: int
+    dtype: str
+
+    @classmethod
+    def of(cls, length: int, vocab_size: int) -> RowFormat:
+        """The smallest that holds every piece and every segment."""
+        return cls(length, "<u2" if max(vocab_size - 1, length + 1) < 1 << 16 else "<u4")
+
+    def encode(self, rows: PackedRows) -> list[bytes]:
+        """A record for each row."""
+        both = np.stack([rows.tokens, rows.segment], axis=1).astype(self.dtype)
+        return [record.tobytes() for record in both]
+
+    def decode(self, records: list[bytes]) -> PackedRows:
+        """The rows of the records."""
+        flat = np.frombuffer(b"".join(records), self.dtype).astype(np.int32)
+        both = flat.reshape(len(records), 2, self.length + 1)
+        return PackedRows(both[:, 0], both[:, 1], positions(both[:, 1]))
+
+
+class ShardWriter:
+    """A shard that is not there until it is whole.
+
+    Args:
+        path: of the file.
+        split: of its rows.
+        form: how rows are stored.
+    """
+
+    def __init__(self, path: Path, split: str, form: RowFormat) -> None:
+        # Imported here: only who prepares or reads shards needs it.
+        from array_record.python import array_record_module
+
+        self._path, self._split, self._form = path, split, form
+        self._draft = path.with_name(path.name + DRAFT)
+        self._file: Any = array_record_module.ArrayRecordWriter(str(self._draft), WRITING)
+        self._hash, self._rows, self._targets = hashlib.sha256(), 0, 0
+
+    def write(self, rows: PackedRows) -> None:
+        """Append rows."""
+        for record in self._form.encode(rows):
+            self._hash.update(record)
+            self._file.write(record)
+        self._rows += len(rows)
+        self._targets += rows.predicted
+
+    def close(self) -> Shard:
+        """End the file and put it in its place."""
+        self._file.close()
+        settle(self._draft, self._path)
+        size = self._path.stat().st_size
+        digest = self._hash.hexdigest()
+        return Shard(self._path.name, self._split, self._rows, self._targets, size, digest)
+
+
+def settle(draft: Path, path: Path) -> None:
+    """Put a file in its place, on the disk before its name is."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+class ShardReader:
+    """The rows of several shards, numbered through.
+
+    Args:
+        folder: where they lie.
+        shards: in their order.
+        form: how rows are stored.
+    """
+
+    def __init__(self, folder: Path, shards: tuple[Shard, ...], form: RowFormat) -> None:
+        self.form, self.shards = form, shards
+        self._folder = folder
+        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
+        self._open: OrderedDict[int, Any] = OrderedDict()
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, numbers: np.ndarray) -> PackedRows:
+        """The rows of these numbers, in their order."""
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
+            raise IndexError(f"rows: got {numbers}, expected 0 to {len(self) - 1}.")
+        of = np.searchsorted(self._starts, numbers, side="right") - 1
+        records: list[bytes] = [b""] * len(numbers)
+        for shard in np.unique(of):
+            places = np.flatnonzero(of == shard)
+            found = self._reader(int(shard)).read((numbers[places] - self._starts[shard]).tolist())
+            for place, record in zip(places, found, strict=True):
+                records[place] = record
+        return self.form.decode(records)
+
+    def _reader(self, shard: int) -> Any:
+        from array_record.python import array_record_module
+
+        if shard not in self._open:
+            if len(self._open) >= OPEN:
+                self._open.popitem(last=False)[1].close()
+            path = self._folder / self.shards[shard].name
+            self._open[shard] = array_record_module.ArrayRecordReader(str(path), READING)
+        self._open.move_to_end(shard)
+        return self._open[shard]
