@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float
 
-from cem_jax.data.packing import Batch, PackedRows
+from cem_jax.data.packing import Batch, Rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ def make_row_nats(graph: nnx.GraphDef[Any]) -> RowNats:
 def perplexity(
     row_nats: RowNats,
     params: dict[str, Any],
-    rows: PackedRows,
+    rows: Rows,
     *,
     batch: int,
     utf8_bytes: int,
@@ -82,7 +82,7 @@ def perplexity(
 
 
 def total_nats(
-    row_nats: RowNats, params: dict[str, Any], rows: PackedRows, *, batch: int
+    row_nats: RowNats, params: dict[str, Any], rows: Rows, *, batch: int
 ) -> tuple[float, int]:
     """Nats and tokens of any rows, summed.
 

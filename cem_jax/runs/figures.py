@@ -6,7 +6,7 @@ from typing import Any
 
 from flax import nnx
 
-from cem_jax.data import PackedRows
+from cem_jax.data import Rows
 from cem_jax.evaluation.diagnostics import least_eigenvalues
 from cem_jax.evaluation.perplexity import Perplexity, RowNats, perplexity, total_nats
 from cem_jax.runs.text import Text
@@ -75,7 +75,7 @@ def speed(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     return {"train_tokens": int(tokens), "tokens_per_second": rate}
 
 
-def evaluated_rows(rows: PackedRows) -> int:
+def evaluated_rows(rows: Rows) -> int:
     """How many rows are evaluated at a time."""
     return max(1, EVALUATED // rows.length)
 

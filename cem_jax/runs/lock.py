@@ -25,7 +25,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(
-                f"out: got {folder}, in which another process trains, expected a folder of its "
+                f"out: got {folder}, in which another process works, expected a folder of its "
                 f"own; wait for it, or choose another name."
             ) from error
         yield

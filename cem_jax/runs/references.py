@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from cem_jax.data import make_tokenizer
+from cem_jax.data import PreparedCorpus, make_tokenizer
 from cem_jax.evaluation.kneser_ney import kneser_ney
 from cem_jax.runs.text import Text
 
@@ -26,15 +27,16 @@ def references(text: Text) -> dict[str, dict[str, float]]:
 
     Returns:
         ``{"2048 pieces": {"1-gram": ..., "2-gram": ..., "3-gram": ...}, "8192 pieces": ...}``;
-        empty for a text too large to count in memory.
+        empty for a text too large to count in memory, or prepared, of which only rows are left.
     """
-    if text.rows["train"].predicted > MOST:
+    corpus = text.corpus
+    if isinstance(corpus, PreparedCorpus) or text.rows["train"].predicted > MOST:
         return {}
     own = {split: text.documents[split] for split in ("train", "test")}
     result = {_name(text.tokenizer): _orders(own, text.tokenizer.vocab_size, text)}
-    if text.tokenizer.vocab_size != PIECES and (larger := _larger(text)) is not None:
+    if text.tokenizer.vocab_size != PIECES and (larger := _larger(corpus.train)) is not None:
         pieces = {
-            split: [larger.document(each) for each in getattr(text.corpus, split)] for split in own
+            split: [larger.document(each) for each in getattr(corpus, split)] for split in own
         }
         result[_name(larger)] = _orders(pieces, larger.vocab_size, text)
     return result
@@ -50,9 +52,9 @@ def _orders(pieces: dict[str, Any], vocab_size: int, text: Text) -> dict[str, fl
     return {f"{order}-gram": each.bits_per_byte for order, each in figures.items()}
 
 
-def _larger(text: Text) -> Any:
+def _larger(documents: Sequence[str]) -> Any:
     try:
-        return make_tokenizer(f"train:{PIECES}", text.corpus.train)
+        return make_tokenizer(f"train:{PIECES}", documents)
     except ValueError:
         # The text is too small to fill so many pieces.
         return None

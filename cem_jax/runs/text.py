@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cem_jax.data import Corpus, PackedRows, Tokenizer, load_corpus, make_tokenizer, pack
-from cem_jax.data.corpora import utf8_bytes
+from cem_jax.data import (
+    Corpus,
+    PreparedCorpus,
+    Rows,
+    Tokenizer,
+    is_prepared,
+    load_corpus,
+    make_tokenizer,
+    pack,
+)
+from cem_jax.data.tokenizer import TRAIN
 from cem_jax.runs.config import DataConfig
 
 SPLITS = ("train", "valid", "test")
@@ -19,16 +29,17 @@ class Text:
     """A corpus, a tokenizer, and the pieces of the three splits.
 
     Attributes:
-        corpus: the documents.
+        corpus: the documents, or the folder that they were prepared in.
         tokenizer: makes pieces of them.
-        documents: for each of these splits the pieces of each document, BOS and EOS included.
+        documents: for each of these splits the pieces of each document, BOS and EOS included;
+            none where they were prepared.
         rows: for each of these splits the packed rows.
     """
 
-    corpus: Corpus
+    corpus: Corpus | PreparedCorpus
     tokenizer: Tokenizer
     documents: dict[str, list[np.ndarray]]
-    rows: dict[str, PackedRows]
+    rows: dict[str, Rows]
 
     @classmethod
     def prepare(
@@ -46,17 +57,42 @@ class Text:
             tokenizer: an existing one; by default it is made as ``data`` says, from the train
                 split alone.
             splits: which are cut and packed.
+
+        Raises:
+            ValueError: there is no such text, or it was prepared for another length or tokenizer.
         """
+        if is_prepared(data.source):
+            return cls._prepared(data, length, tokenizer, splits)
         corpus = load_corpus(data.source)
         if tokenizer is None:
             tokenizer = make_tokenizer(data.tokenizer, corpus.train)
         documents = {split: _pieces(corpus, split, tokenizer) for split in splits}
-        rows = {split: pack(pieces, length) for split, pieces in documents.items()}
+        rows: dict[str, Rows] = {split: pack(pieces, length) for split, pieces in documents.items()}
         return cls(corpus, tokenizer, documents, rows)
+
+    @classmethod
+    def _prepared(
+        cls, data: DataConfig, length: int, tokenizer: Tokenizer | None, splits: tuple[str, ...]
+    ) -> Text:
+        """From a folder that has rows already."""
+        corpus = PreparedCorpus.open(Path(data.source))
+        if tokenizer is None:
+            tokenizer = corpus.tokenizer
+            # One that is to be trained would be trained on text that is not there.
+            if not data.tokenizer.startswith(TRAIN):
+                tokenizer = make_tokenizer(data.tokenizer, ())
+            elif data.tokenizer != corpus.manifest.plan["tokenizer"]:
+                raise ValueError(
+                    f"tokenizer: got {data.tokenizer} for {data.source}, which was prepared with "
+                    f"{corpus.manifest.plan['tokenizer']}, expected its own; leave --tokenizer "
+                    f"out, or prepare the text again."
+                )
+        corpus.require(length, tokenizer)
+        return cls(corpus, tokenizer, {}, {split: corpus.rows(split) for split in splits})
 
     def utf8_bytes(self, split: str) -> int:
         """The bytes of a split's documents."""
-        return utf8_bytes(getattr(self.corpus, split))
+        return self.corpus.utf8_bytes(split)
 
     def hashes(self) -> dict[str, str]:
         """What a checkpoint must agree with."""

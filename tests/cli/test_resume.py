@@ -163,7 +163,7 @@ def test_two_processes_never_train_in_one_folder(stopped, capsys):
     before = (stopped / "metrics.jsonl").read_bytes()
     with locked(stopped):
         assert main(["train", "--resume", "--out", str(stopped)]) == 2
-    assert "in which another process trains" in capsys.readouterr().err
+    assert "in which another process works" in capsys.readouterr().err
     assert (stopped / "metrics.jsonl").read_bytes() == before
 
 
