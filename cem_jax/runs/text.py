@@ -99,5 +99,12 @@ class Text:
         return {"corpus": self.corpus.content_hash(), "tokenizer": self.tokenizer.content_hash()}
 
 
+def corpus_hash(source: str) -> str:
+    """`Text.hashes` of the corpus alone, without a tokenizer."""
+    path = Path(source)
+    corpus = PreparedCorpus.open(path) if is_prepared(source) else load_corpus(source)
+    return corpus.content_hash()
+
+
 def _pieces(corpus: Any, split: str, tokenizer: Tokenizer) -> list[np.ndarray]:
     return [np.asarray(tokenizer.document(text), np.int32) for text in getattr(corpus, split)]

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cem_jax.data import load_corpus
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import describe
 from cem_jax.runs.folder import RunFolder
@@ -16,6 +15,7 @@ from cem_jax.runs.reporting import Report, Reported
 from cem_jax.runs.resume import require_same, require_same_text
 from cem_jax.runs.sweep.processes import Job
 from cem_jax.runs.sweep.spec import SweepSpec
+from cem_jax.runs.text import corpus_hash
 
 
 class Planned(NamedTuple):
@@ -68,7 +68,7 @@ class Planned(NamedTuple):
 @functools.cache
 def _corpus_hash(source: str) -> str:
     """Of a text, which is read once for all runs."""
-    return load_corpus(source).content_hash()
+    return corpus_hash(source)
 
 
 def require_one_text(configs: Mapping[str, RunConfig]) -> None:
