@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from cem_jax import ContextScoreConfig, DescentConfig, ElementwiseConfig, InteractionConfig, Rotary
@@ -30,7 +31,9 @@ ATTENTION = Case(
         relative_bias=3,
         context_score=ContextScoreConfig(2),
     ),
-    DescentConfig(2, "default", StepSizeConfig(0.3), PreconditionerConfig(rank=2)),
+    DescentConfig(
+        2, "default", StepSizeConfig(0.3), PreconditionerConfig(2, learn="step"), momentum=0.4
+    ),
 )
 MLP = Case("mlp", ElementwiseConfig(6), DescentConfig(2, "exact", StepSizeConfig(0.3)))
 
@@ -140,11 +143,20 @@ def _context_held(m):
 
 
 def _half_of_p(m):
-    def half(self, gradient):
-        d, u, v = (p[...] for p in (self.diagonal, self.left, self.right))
+    def half(self, gradient, step=0):
+        d, u, v = self.factors(step)
         return jnp.logaddexp(d, 0) * gradient + u @ (gradient @ v)
 
     m.setattr(Preconditioner, "__call__", half)
+
+
+def _first_p(m):
+    right = Preconditioner.factors
+    m.setattr(Preconditioner, "factors", lambda self, step=0: right(self, 0))
+
+
+def _no_momentum(m):
+    m.setattr("cem_jax.models.layer.optax.trace", lambda beta: optax.identity())
 
 
 def _norm_without_gain_in_context(m):
@@ -174,6 +186,8 @@ FAULTS = {
     "the other document is visible": (_next_document, BOTH),
     "the context is constant in training": (_context_held, BOTH),
     "P without its transpose": (_half_of_p, BOTH),
+    "the first P for every step": (_first_p, BOTH),
+    "momentum forgotten": (_no_momentum, BOTH),
     "gain not shared": (_norm_without_gain_in_context, BOTH),
 }
 
