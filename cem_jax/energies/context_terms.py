@@ -9,6 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.ops.checks import require_count
+from cem_jax.ops.constrain import constrain
 from cem_jax.ops.contract import contract
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
@@ -75,4 +76,5 @@ class ContextScore(nnx.Module):
         table = rotation(sites.position, self.config.width, self.config.rotary, c.dtype)
         query = contract(c, self.wq[...].astype(c.dtype))
         key = contract(c, self.wk[...].astype(c.dtype))
-        return rotate(query, table), rotate(key, table)
+        query, key = rotate(query, table), rotate(key, table)
+        return constrain(query, "B L H K"), constrain(key, "B S G K")

@@ -28,11 +28,12 @@ from cem_jax.ops.checks import (
     require_one_of,
     require_positive,
 )
+from cem_jax.ops.constrain import constrain
 from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
-from cem_jax.ops.visibility import Sites, Visible
+from cem_jax.ops.visibility import Sites, Visible, of_keys
 
 Diagonal = Literal["none", "head", "shared"]
 
@@ -146,10 +147,11 @@ class InteractionEnergy(Energy):
     def condition(self, c: Float[Array, "B S D"], sites: Sites) -> InteractionContext:
         """Rotated keys, and ``c`` itself where a diagonal needs it."""
         table = rotation(sites.position, self.head_dim, self.config.rotary, c.dtype)
-        key = contract(c, self.wk[...].astype(c.dtype))
+        # Where a mesh spreads positions, this is all that is gathered: one tensor, or two.
+        key = constrain(rotate(contract(c, self.wk[...].astype(c.dtype)), table), "B S G K")
         score = (None, None) if self.score is None else self.score(c, sites)
-        values = None if self.d is None else c
-        return InteractionContext(rotate(key, table), sites, sites, table, values, *score)
+        values = None if self.d is None else constrain(c, "B S D")
+        return InteractionContext(key, of_keys(sites), sites, table, values, *score)
 
     def __call__(
         self, u: Float[Array, "B L D"], context: InteractionContext
@@ -164,7 +166,7 @@ class InteractionEnergy(Energy):
         """The operands of the log-sum-exp: queries of u, and what the context gives."""
         query = contract(u, self.wq[...].astype(u.dtype))
         return AttentionTerms(
-            query=rotate(query, context.rotation),
+            query=constrain(rotate(query, context.rotation), "B L H K"),
             key=context.key,
             temperature=self._temperature(accumulation_dtype(u)),
             weight=self._weight(u),

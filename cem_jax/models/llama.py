@@ -19,7 +19,7 @@ from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import require_hidden
 from cem_jax.ops.parameters import fan_in, parameter
 from cem_jax.ops.rotary import Rotary, rotate, rotation
-from cem_jax.ops.visibility import Sites, Visible, sites_or_dense
+from cem_jax.ops.visibility import Sites, Visible, of_keys, sites_or_dense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,14 +94,15 @@ class MHASublayer(nnx.Module):
         table = rotation(sites.position, self.wq.shape[-1], self.config.rotary, c.dtype)
         weights = (w[...].astype(c.dtype) for w in (self.wq, self.wk, self.wv))
         query, key, value = (contract(c, w) for w in weights)
+        query = constrain(rotate(query, table), "B L H K")
+        key, value = (constrain(x, "B S G K") for x in (rotate(key, table), value))
         read_sites = self.config.visible.read(sites)
-        mask = self.config.visible.allowed(read_sites, read_sites)
+        key_sites = of_keys(read_sites)
+        mask = self.config.visible.allowed(read_sites, key_sites)
         bias = None
         if self.bias is not None:
-            bias = relative_bias(self.bias.table[...].astype(c.dtype), read_sites, read_sites)
-        read = jax.nn.dot_product_attention(
-            rotate(query, table), rotate(key, table), value, bias, mask=mask[:, None]
-        )
+            bias = relative_bias(self.bias.table[...].astype(c.dtype), read_sites, key_sites)
+        read = jax.nn.dot_product_attention(query, key, value, bias, mask=mask[:, None])
         # The library gives a row without any key the mean of all values.
         read = jnp.where(jnp.any(mask, axis=-1)[:, :, None, None], read, 0)
         out = contract(read, self.wo[...].astype(c.dtype), axes=2)

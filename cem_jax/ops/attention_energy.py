@@ -19,6 +19,7 @@ from cem_jax.ops.attention_backend import AttentionBackend, choose, kernel, refu
 from cem_jax.ops.attention_kernel import attended_by
 from cem_jax.ops.attention_tangent import moving
 from cem_jax.ops.attention_terms import Attended, AttentionTerms, energy_of
+from cem_jax.ops.constrain import by_parts
 from cem_jax.ops.visibility import Sites, Visible
 
 Attend = Callable[[Visible, AttentionTerms, Sites, Sites], Attended]
@@ -125,10 +126,27 @@ def _given(backend: AttentionBackend) -> Callable[..., Array]:
     """The energy with a given derivative, one for each backend."""
     if backend == "reference":
         return with_given_derivative(attention_reference.attended, attention_reference.attended)
-    smooth = attention_blockwise.attended
+    smooth = _by_parts(attention_blockwise.attended)
     return with_given_derivative(
-        smooth if backend == "blockwise" else attended_by(kernel(backend)), smooth
+        smooth if backend == "blockwise" else _by_parts(attended_by(kernel(backend))), smooth
     )
+
+
+def _by_parts(attended: Attend) -> Attend:
+    """A backend that goes through tiles of queries, on each device's own queries and heads."""
+
+    def spread(visible: Visible, terms: AttentionTerms, query: Sites, key: Sites) -> Attended:
+        # Names of axes, in the places of arrays.
+        site: Any = Sites
+        result: Any = Attended
+        axes = terms.axes()
+        operands = axes, site("B L", "B L"), site("B S", "B S")
+        found = result("B H L", "B L H K", axes.weight)
+        # Heads too: the mean that they share would be added up over devices for every tile.
+        part = by_parts(functools.partial(attended, visible), operands, found, over="B L H G")
+        return part(terms, query, key)
+
+    return spread
 
 
 def _check(terms: AttentionTerms, query_sites: Sites, key_sites: Sites) -> None:

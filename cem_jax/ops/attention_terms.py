@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -33,6 +33,22 @@ class AttentionTerms(NamedTuple):
     bias: Float[Array, "H W"] | None = None
     context_query: Float[Array, "B L H C"] | None = None
     context_key: Float[Array, "B S G C"] | None = None
+
+    def axes(self) -> AttentionTerms:
+        """The names of the axes of each operand, in its place."""
+        names: dict[str, Any] = {
+            "query": "B L H K",
+            "key": "B S G K",
+            "temperature": "H" if jnp.ndim(self.temperature) else "",
+            "weight": "B L D" if shared(self) else "B L H D",
+            "context": "B S D",
+            "bias": "H W",
+            "context_query": "B L H C",
+            "context_key": "B S G C",
+        }
+        return AttentionTerms(
+            **{name: axes for name, axes in names.items() if getattr(self, name) is not None}
+        )
 
 
 class Attended(NamedTuple):

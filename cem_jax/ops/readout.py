@@ -12,6 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
 from cem_jax.ops.checks import require_count
+from cem_jax.ops.constrain import by_parts
 from cem_jax.ops.contract import contract
 from cem_jax.ops.dtypes import accumulation_dtype
 from cem_jax.ops.pieces import cut, join
@@ -49,7 +50,9 @@ def readout_cross_entropy(
     """
     _check(hidden, matrix, targets, mask, chunk)
     tokens = jnp.sum(mask, dtype=accumulation_dtype(hidden))
-    return _nats(chunk, hidden, matrix, targets, mask), tokens
+    axes = ("B L D", "V D", "B L", "B L")
+    nats = by_parts(functools.partial(_nats, chunk), axes, "", over="B L")
+    return nats(hidden, matrix, targets, mask), tokens
 
 
 def readout_nats(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from cem_jax.ops.checks import require_count, require_kind
+from cem_jax.ops.constrain import constrain
 
 
 class Sites(NamedTuple):
@@ -27,6 +28,11 @@ class Sites(NamedTuple):
         """Rows that each hold one whole document: position 0 .. length - 1, segment 1."""
         position = jnp.broadcast_to(jnp.arange(length, dtype=jnp.int32)[None], (batch, length))
         return cls(position, jnp.ones((batch, length), jnp.int32))
+
+
+def of_keys(sites: Sites) -> Sites:
+    """Sites of the context as keys have them: all positions, where a mesh spreads the queries'."""
+    return Sites(constrain(sites.position, "B S"), constrain(sites.segment, "B S"))
 
 
 def distances(query: Sites, key: Sites) -> Int[Array, "B L S"]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cem_jax import Sites, Visible, parameter
-from cem_jax.ops.constrain import constrain, constraining
+from cem_jax.ops.constrain import by_parts, constrain, placing
 from cem_jax.ops.norms import rms_norm
 
 
@@ -60,13 +60,27 @@ def test_dense_sites_are_one_document_a_row():
 def test_constrain_is_the_identity_until_rules_are_installed():
     x = jnp.ones((2, 3))
     assert constrain(x, "B L") is x
-    seen = []
-    with constraining(lambda x, axes: seen.append(axes) or 2 * x):
-        with constraining(lambda x, axes: 3 * x):
+
+    class Times:
+        def __init__(self, factor):
+            self.factor, self.seen = factor, []
+
+        def constrain(self, x, axes):
+            self.seen.append(axes)
+            return self.factor * x
+
+        def by_parts(self, function, inputs, outputs, over):
+            return lambda x: self.factor * function(x)
+
+    outer = Times(2)
+    with placing(outer):
+        with placing(Times(3)):
             assert constrain(x, "B L")[0, 0] == 3
         assert constrain(x, "B L")[0, 0] == 2
-    assert seen == ["B L"]
+        assert by_parts(jnp.sum, ("B L",), "", over="B L")(x) == 12
+    assert outer.seen == ["B L"]
     assert constrain(x, "B L") is x
+    assert by_parts(jnp.sum, ("B L",), "", over="B L")(x) == 6
 
 
 def test_parameter_names_every_axis(hook_off):
