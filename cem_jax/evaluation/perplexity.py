@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -49,12 +51,21 @@ class Perplexity:
 RowNats = Callable[[dict[str, Any], Batch], Float[Array, "B"]]
 
 
-def make_row_nats(graph: nnx.GraphDef[Any]) -> RowNats:
-    """The jitted map (params, batch) -> summed nats of each row ``[B]``."""
+def make_row_nats(
+    graph: nnx.GraphDef[Any],
+    scope: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> RowNats:
+    """The jitted map (params, batch) -> summed nats of each row ``[B]``.
+
+    Args:
+        graph: of the model.
+        scope: in which it is traced, such as `sharding.Layout.scope`.
+    """
 
     def row_nats(params: dict[str, Any], batch: Batch) -> Float[Array, "B"]:
         model = nnx.merge(graph, params)
-        nats = model.nats(batch.inputs, batch.targets, batch.mask, batch.sites)
+        with scope():
+            nats = model.nats(batch.inputs, batch.targets, batch.mask, batch.sites)
         return jnp.sum(nats, axis=1)
 
     return jax.jit(row_nats)

@@ -41,9 +41,9 @@ def fresh_state(
         build: makes the model, whose only state is `nnx.Param`.
         optimiser: whose state belongs to it.
         seed: of the parameters.
-        sharding: where the state lives, one for all its arrays; by default the first device.
-            Either way the arrays are committed, as restored ones are, so that a step compiles
-            once for both.
+        sharding: where the state lives: one for all its arrays, or a function from their shapes to
+            one for each (`sharding.Layout.state`); by default the first device. Either way the
+            arrays are committed, as restored ones are, so that a step compiles once for both.
     """
     if sharding is None:
         sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -62,11 +62,12 @@ def fresh_state(
 
     key = jax.random.key(seed)
     shapes = jax.eval_shape(create, key)
+    places = sharding(shapes) if callable(sharding) else jax.tree.map(lambda x: sharding, shapes)
     placed = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes
+        lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes, places
     )
     # Born where it lives: jit(init) on a mesh would replicate what is sharded.
-    return Fresh(graph, placed, lambda: jax.jit(create, out_shardings=sharding)(key))
+    return Fresh(graph, placed, lambda: jax.jit(create, out_shardings=places)(key))
 
 
 def initial_state(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -21,15 +23,25 @@ Metrics = dict[str, Array]
 Step = Callable[[State, Batch], tuple[State, Metrics]]
 
 
-def make_step(graph: nnx.GraphDef[Any], optimiser: optax.GradientTransformation) -> Step:
+def make_step(
+    graph: nnx.GraphDef[Any],
+    optimiser: optax.GradientTransformation,
+    scope: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Step:
     """The jitted map (state, batch) -> (state, metrics). The state given to it is consumed.
 
     The loss is summed nats / number of predicted tokens; the metrics are those of the parameters
     before the update.
+
+    Args:
+        graph: of the model.
+        optimiser: whose state is in the state.
+        scope: in which it is traced, such as `sharding.Layout.scope`.
     """
 
     def step(state: State, batch: Batch) -> tuple[State, Metrics]:
-        gradients, metrics = _gradients(graph, state["params"], batch)
+        with scope():
+            gradients, metrics = gradients_of(graph, state["params"], batch)
         updates, opt_state = optimiser.update(gradients, state["opt_state"], state["params"])
         params = optax.apply_updates(state["params"], updates)
         return {"params": params, "opt_state": opt_state, "step": state["step"] + 1}, metrics
@@ -37,7 +49,7 @@ def make_step(graph: nnx.GraphDef[Any], optimiser: optax.GradientTransformation)
     return jax.jit(step, donate_argnums=0)
 
 
-def _gradients(
+def gradients_of(
     graph: nnx.GraphDef[Any], params: dict[str, Any], batch: Batch
 ) -> tuple[dict[str, Any], Metrics]:
     """Gradients of the mean loss, as that of the sum divided once by the number of tokens."""

@@ -1,0 +1,58 @@
+"""Eight simulated devices train what one does, and keep and send what they should."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("eight_devices.py")
+SCATTERED = ("fsdp", "fsdp+tensor")
+
+
+def run(*arguments):
+    # The package that is tested, wherever it is installed or on the path.
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 5e-6), ("float64", 1e-12)])
+def test_every_mesh_has_the_loss_and_gradients_of_one_device(dtype, bound):
+    """Two layers of tiny: T = 2, D+LR with P, everything recomputed, packed rows with padding."""
+    found = run("gradients", dtype)
+    assert list(found) == ["single", "data", "fsdp", "fsdp+tensor", "context"]
+    for name, one in found.items():
+        assert one["starts_equal"], name
+        assert one["loss"] <= bound, name
+        assert one["gradient"] <= bound, (name, one["of"])
+    assert found["context"]["gradient"] > 0, "it was not spread at all"
+
+
+@pytest.mark.slow
+def test_parameters_and_moments_are_born_in_parts_and_stay_so():
+    found = run("placement")
+    for name, one in found.items():
+        assert one["moved"] == [], name
+        # Scalars, of which there are a dozen, are whole everywhere; all else is in parts.
+        whole = one["whole"] == one["leaves"]
+        assert whole == (name not in SCATTERED), name
+        assert name not in SCATTERED or one["whole_arrays"] == [], name
+
+
+@pytest.mark.slow
+def test_cem_gathers_one_tensor_where_attention_gathers_two():
+    """Positions in eight parts, float32: bytes that the forward pass of a sublayer gathers."""
+    found = run("gathered")
+    key = found["bytes_of_a_tensor"]
+    assert found["cem, no diagonal"] == key
+    # The context beside the keys; XLA may gather it alone, and make the keys of it everywhere.
+    assert key <= found["cem, shared diagonal"] <= 2 * key
+    assert found["mha"] == 2 * key
+    # However many steps there are.
+    assert found["cem, no diagonal, T = 3"] == key
