@@ -7,10 +7,17 @@ from pathlib import Path
 
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.reporting import Report
+from cem_jax.sharding import MeshShape
 
 
 def train_and_report(
-    program: str, config: RunConfig, out: Path, *, resume: bool, report: Report = "full"
+    program: str,
+    config: RunConfig,
+    out: Path,
+    *,
+    resume: bool,
+    report: Report = "full",
+    mesh: MeshShape | None = None,
 ) -> int:
     """Train; the exit status is 0, 1 for no finite end or no space, 130 where it was stopped.
 
@@ -20,6 +27,7 @@ def train_and_report(
         out: its folder.
         resume: whether it may have been begun.
         report: what is evaluated at its end.
+        mesh: over which devices it is spread; by default one.
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
@@ -27,7 +35,7 @@ def train_and_report(
 
     go_on = f"go on with: cem train --resume --out {out}"
     try:
-        run(config, out, RunConsole(), resume=resume, report=report)
+        run(config, out, RunConsole(), resume=resume, report=report, mesh=mesh)
     except NonFiniteError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import jax
+
 from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
 from cem_jax.runs.reporting import Report
+from cem_jax.sharding import Layout, MeshShape
+from cem_jax.sharding.mesh import PRESETS
 
 DESCRIPTION = """Train a small language model on real text and report what it reached.
 
@@ -43,6 +47,15 @@ class Where:
     them), test (without n-grams), or valid, which leaves the test text alone while choices are
     still being made; --resume --out RUN --report full makes up for it."""
 
+    mesh: str = "single"
+    """Over which devices the run is spread: single (one), data (rows), fsdp (rows, parameters and
+    moments), fsdp+tensor (heads and features in two parts as well), context (positions), or sizes
+    such as fsdp=4,tensor=2. It decides nothing else: a run may go on with another."""
+
+    dry_run: bool = False
+    """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
+    and what is sent. Train nothing, read no text. On a CPU the mesh's devices are simulated."""
+
 
 def main(arguments: list[str]) -> int:
     """Run ``cem train``; the exit status is 0, 1 for no finite end, 130 where it was interrupted.
@@ -51,9 +64,27 @@ def main(arguments: list[str]) -> int:
         ValueError: impossible options, before any work.
     """
     config, out, where = _read(arguments)
+    if where.dry_run:
+        return _dry_run(config, where.mesh)
     require_free(RunFolder(out), resume=where.resume)
     quiet()
-    return train_and_report("cem train", config, out, resume=where.resume, report=where.report)
+    mesh = MeshShape.parse(where.mesh, jax.device_count())
+    return train_and_report(
+        "cem train", config, out, resume=where.resume, report=where.report, mesh=mesh
+    )
+
+
+def _dry_run(config: RunConfig, mesh: str) -> int:
+    """Show what the run would take; sizes are simulated where this is a CPU."""
+    from cem_jax.runs.dry_run import dry_run, told
+
+    quiet()
+    if mesh not in PRESETS:
+        # Before JAX has begun, and of no effect where there are accelerators.
+        jax.config.update("jax_num_cpu_devices", MeshShape.parse(mesh, 1).devices)
+    shape = MeshShape.parse(mesh, jax.device_count())
+    print(told(dry_run(config, Layout.of(shape)), str(shape)))
+    return 0
 
 
 def _read(arguments: list[str]) -> tuple[RunConfig, Path, Where]:

@@ -21,7 +21,7 @@ from cem_jax.runs.environment import environment
 from cem_jax.runs.folder import CONFIG, RunFolder
 from cem_jax.runs.loading import Which, load
 from cem_jax.runs.resume import identity
-from cem_jax.sharding import data_mesh, replicated
+from cem_jax.sharding import Layout
 from cem_jax.training import Checkpoints, TrainingConfig
 
 FORMAT = "cem_jax"
@@ -156,5 +156,5 @@ def _write(
         tokenizer.save(draft.tokenizer)
     state = {"params": params, "step": np.int32(step)}
     with Checkpoints(draft.checkpoints, identity(described)) as checkpoints:
-        checkpoints.save(jax.device_put(state, replicated(data_mesh())))
+        checkpoints.save(jax.device_put(state, Layout.of().sharding()))
     draft.path.rename(to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from cem_jax.runs.sampling import Sampler
 from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import StopSignals
 from cem_jax.runs.text import Text
-from cem_jax.sharding import data_mesh, replicated, rows
+from cem_jax.sharding import Layout
 from cem_jax.training import (
     Checkpoints,
     Hooks,
@@ -60,6 +61,7 @@ def fit(
     folder: RunFolder,
     described: dict[str, Any],
     console: Console,
+    layout: Layout,
 ) -> Trained:
     """Train until the end, from the newest state that there is.
 
@@ -69,21 +71,22 @@ def fit(
         folder: where states, metrics and samples go.
         described: the content of ``config.json``.
         console: where the live line is drawn.
+        layout: where state and batches live.
 
     Raises:
         NonFiniteError: no finite end.
         StoppedError: a signal; the state is saved.
     """
-    training, mesh = config.training, data_mesh()
-    optimiser = make_optimiser(training.optimiser, training.steps, parameter_axes(config.model))
+    training, axes = config.training, parameter_axes(config.model)
+    optimiser = make_optimiser(training.optimiser, training.steps, axes)
     fresh = fresh_state(
         lambda rngs: Transformer(config.model, rngs=rngs),
         optimiser,
         seed=training.seed,
-        sharding=replicated(mesh),
+        sharding=functools.partial(layout.state, axes=axes),
     )
     pipeline = Pipeline(text.rows["train"], batch=training.batch, seed=training.seed)
-    row_nats, graph = make_row_nats(fresh.graph), fresh.graph
+    row_nats, graph = make_row_nats(fresh.graph, layout.scope), fresh.graph
     sampler = Sampler(graph, text.tokenizer, training.length, Sampling(seed=training.seed))
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
@@ -97,7 +100,8 @@ def fit(
         hooks = dataclasses.replace(
             _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
         )
-        step, batches = make_step(graph, optimiser), _placed(pipeline, rows(mesh))
+        step = make_step(graph, optimiser, layout.scope)
+        batches = _placed(pipeline, layout.batch)
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:

@@ -17,7 +17,7 @@ from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import rebuild
 from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.resume import identity
-from cem_jax.sharding import data_mesh, replicated
+from cem_jax.sharding import Layout
 from cem_jax.training import Checkpoints, State
 
 Which = Literal["latest", "best"]
@@ -82,7 +82,7 @@ def load(
     config: RunConfig = rebuild(stored["config"])
     model = config.model if inner_steps is None else with_inner_steps(config.model, inner_steps)
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))
-    sharding = replicated(data_mesh())
+    sharding = Layout.of().sharding()
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         nnx.to_pure_dict(abstract),

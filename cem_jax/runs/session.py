@@ -26,6 +26,7 @@ from cem_jax.runs.resume import require_same, require_same_text, warn_of_another
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_trainable
+from cem_jax.sharding import Layout, MeshShape
 
 
 def run(
@@ -35,6 +36,7 @@ def run(
     *,
     resume: bool = False,
     report: Report = "full",
+    mesh: MeshShape | None = None,
 ) -> dict[str, Any]:
     """Train, evaluate, and write the folder ``out``.
 
@@ -45,6 +47,8 @@ def run(
         resume: whether to go on from the newest state in ``out``, or begin where there is none.
         report: what is evaluated at the end; a run that has ended is evaluated again where its
             summary lacks some of it.
+        mesh: over which devices it is spread; by default one. What is trained does not depend on
+            it but for the order of sums: a run may go on with another.
 
     Returns:
         The content of ``summary.json``.
@@ -56,6 +60,8 @@ def run(
         OSError: something could not be written; what was saved before is whole.
     """
     start, folder, wanted = time.perf_counter(), RunFolder(out), Reported.of(report)
+    layout = Layout.of(mesh)
+    layout.require_batch(config.training.batch, config.training.length)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
     stored = folder.config() if folder.holds_a_run() else None
@@ -87,7 +93,7 @@ def run(
             folder.write(CONFIG, described)
         text.tokenizer.save(folder.tokenizer)
         _announce(config, text, folder, wanted, console)
-        trained = fit(config, text, folder, described, console)
+        trained = fit(config, text, folder, described, console, layout)
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
