@@ -52,16 +52,13 @@ def _spec(kind: str, axes: str, table: Table) -> PartitionSpec:
 
 RULES = Rules(
     parameters=MappingProxyType(
-        {"D": ("fsdp",), "H": ("tensor",), "G": ("tensor",), "F": ("tensor",), "V": ("tensor",)}
+        {"D": ("fsdp",), **dict.fromkeys(("H", "G", "F", "M", "V"), ("tensor",))}
     ),
     activations=MappingProxyType(
         {
             "B": ("data", "fsdp"),
             "L": ("context",),
-            "H": ("tensor",),
-            "G": ("tensor",),
-            "F": ("tensor",),
-            "V": ("tensor",),
+            **dict.fromkeys(("H", "G", "F", "M", "V"), ("tensor",)),
         }
     ),
 )
