@@ -97,9 +97,7 @@ def record(folder: RunFolder) -> dict[str, Any]:
     stored, summary = folder.config(), folder.summary()
     assert summary is not None
     variant, seed = NAME.fullmatch(folder.path.name).groups()  # type: ignore[union-attr]
-    config = stored["config"]
-    # Where the text lay says nothing; which it was, its hash does.
-    config["data"]["source"] = Path(config["data"]["source"]).name
+    config = without_places(stored["config"])
     return {
         "variant": variant,
         "seed": int(seed),
@@ -110,6 +108,18 @@ def record(folder: RunFolder) -> dict[str, Any]:
         "versions": stored["versions"],
         "machine": stored["machine"],
     }
+
+
+def without_places(described: Any) -> Any:
+    """Where a text or an energy lay says nothing: which it was, its hash does."""
+    if isinstance(described, dict):
+        return {
+            key: Path(value).name if key in ("source", "spec") else without_places(value)
+            for key, value in described.items()
+        }
+    return (
+        [without_places(item) for item in described] if isinstance(described, list) else described
+    )
 
 
 def course(records: list[dict[str, Any]]) -> dict[str, list[list[float]]]:

@@ -20,7 +20,9 @@ SPECS = Path(collect.__file__).parent
 def run(path):
     folder = RunFolder(path)
     folder.create()
+    energy = {"type": "UserEnergy", "spec": "/home/someone/gated.py:Gated"}
     config = {"data": {"source": "/home/someone/corpus.txt"}, "training": {"steps": 4}}
+    config["model"] = {"parts": [{"energy": energy}]}
     stored = {"config": config, "hashes": {"corpus": "a"}, "versions": {"jax": "1"}}
     folder.write("config.json", {**stored, "machine": {"cpus": 1}})
     folder.append_metrics([{"step": n, "loss": 1.0 / n, "tokens": 8} for n in range(1, 5)])
@@ -102,6 +104,7 @@ def test_runs_that_have_ended_become_files(tmp_path, monkeypatch, capsys):
     assert (kept["variant"], kept["seed"]) == ("a-s1", 12)
     assert kept["valid_bits_per_byte"] == 0.25
     assert kept["config"]["data"]["source"] == "corpus.txt"
+    assert kept["config"]["model"]["parts"][0]["energy"]["spec"] == "gated.py:Gated"
     assert kept["course"]["validation"] == [[4, 0.5]]
     assert kept["course"]["training"] == [[1, 1.0], [2, 0.5], [3, 0.33333], [4, 0.25]]
     assert "sample" not in kept
