@@ -66,7 +66,16 @@ def test_records_of_two_texts_or_damaged_ones_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "kind",
-    ["claims", "tuning", "tuning-long", "tuning-eta", "families-0.02", "families-eta-1", "search"],
+    [
+        "claims",
+        "tuning",
+        "tuning-long",
+        "tuning-eta",
+        "families-0.02",
+        "families-eta-1",
+        "search",
+        "search-2",
+    ],
 )
 def test_what_is_committed_is_of_the_one_text(kind):
     records = load_records(kind)
