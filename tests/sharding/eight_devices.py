@@ -1,6 +1,6 @@
 """What eight simulated devices compute, hold and send, as JSON on stdout.
 
-    python eight_devices.py gradients float32 | gradients float64 | placement | gathered
+    python eight_devices.py gradients float32 | gradients float64 | placement | gathered | tiles
 
 A program of its own: how many devices there are is decided before JAX begins.
 """
@@ -16,6 +16,7 @@ from flax import nnx
 
 from cem_jax import (
     CEMConfig,
+    ContextScoreConfig,
     DescentConfig,
     InteractionConfig,
     MHAConfig,
@@ -158,6 +159,42 @@ def gathered():
     return found
 
 
+def tiles():
+    """Gradients of an attention energy in tiles, each device its own rows, positions and heads."""
+    found, base = {}, None
+    for name in MESHES:
+        placed = layout(name)
+        h = jax.device_put(jnp.sin(jnp.arange(BATCH * LENGTH * 32.0)).reshape(BATCH, LENGTH, 32))
+        sites = batch(placed).sites
+
+        def loss(layer, h, sites=sites, placed=placed):
+            with placed.scope():
+                return jnp.sum(jnp.sin(layer(h, sites)))
+
+        slopes = jax.jit(jax.grad(loss))
+        parts = str(jax.make_jaxpr(loss)(tiled_layer(), h)).count("shard_map")
+        own = {"loss": 1.0, "start": {}, "slopes": host(slopes(tiled_layer(), h))}
+        base = base or own
+        found[name] = compared(own, base) | {"parts": parts}
+    return found
+
+
+def tiled_layer():
+    """Every term that attention can have, all parameters away from zero."""
+    energy = InteractionConfig(
+        4,
+        key_heads=2,
+        diagonal="shared",
+        relative_bias=9,
+        context_score=ContextScoreConfig(4),
+        learn_temperature=True,
+        backend="blockwise",
+    )
+    config = CEMConfig(energy, DescentConfig(steps=2))
+    built = config.build(32, norm_eps=1e-5, dtype="float32", rngs=nnx.Rngs(0))
+    return jax.tree.map(lambda x: x + 0.1 * jnp.cos(jnp.arange(x.size)).reshape(x.shape), built)
+
+
 def host(tree):
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
@@ -165,5 +202,6 @@ def host(tree):
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 8)
-    what = {"gradients": gradients, "placement": placement, "gathered": gathered}[sys.argv[1]]
+    commands = (gradients, placement, gathered, tiles)
+    what = {command.__name__: command for command in commands}[sys.argv[1]]
     print(json.dumps(what(*sys.argv[2:])))

@@ -46,6 +46,16 @@ def test_parameters_and_moments_are_born_in_parts_and_stay_so():
 
 
 @pytest.mark.slow
+def test_attention_in_tiles_is_spread_by_its_parts():
+    """With grouped keys, a diagonal that heads share, bias, context score and temperature."""
+    found = run("tiles")
+    assert found["single"]["parts"] == 0
+    for name, one in found.items():
+        assert one["gradient"] <= 5e-6, (name, one["of"])
+        assert name == "single" or one["parts"] > 0, name
+
+
+@pytest.mark.slow
 def test_cem_gathers_one_tensor_where_attention_gathers_two():
     """Positions in eight parts, float32: bytes that the forward pass of a sublayer gathers."""
     found = run("gathered")
