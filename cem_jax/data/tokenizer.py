@@ -62,6 +62,21 @@ def check_spec(spec: str) -> int:
     return _from_path(spec).vocab_size
 
 
+def is_by_path(spec: str) -> bool:
+    """Whether a spec is the path of a tokenizer that is there already."""
+    return spec != BYTE and not spec.startswith(TRAIN)
+
+
+def tokenizer_identity(spec: str) -> str:
+    """A tokenizer by what it is, wherever it lies; one to be trained by how.
+
+    Raises:
+        ValueError: as `check_spec` does.
+    """
+    check_spec(spec)
+    return _from_path(spec).content_hash() if is_by_path(spec) else spec
+
+
 def make_tokenizer(spec: str, documents: Iterable[str]) -> Tokenizer:
     """The tokenizer of a spec.
 

@@ -183,5 +183,26 @@ def test_a_run_that_has_ended_counts_for_its_own_text_alone(trained, tmp_path):
     assert planned(source=str(moved)).summary("full") == trained.summary
     with pytest.raises(ValueError, match=r"corpus: .* The folder is "):
         planned(source=str(changed)).summary("full")
-    with pytest.raises(ValueError, match=r"tokenizer: .* 'train:300' asked"):
-        planned(tokenizer="train:300").summary("full")
+    with pytest.raises(ValueError, match=r"tokenizer: .* 'train:340' asked"):
+        planned(tokenizer="train:340").summary("full")
+
+
+def test_a_tokenizer_is_known_by_what_it_is_wherever_it_lies(trained, tmp_path):
+    here, moved, run = tmp_path / "here", tmp_path / "moved", tmp_path / "run"
+    shutil.copytree(trained.path, run)
+    for place in (here, moved):
+        shutil.copytree(trained.path / "tokenizer", place)
+    config = rebuild(trained.config["config"])
+
+    def planned(place):
+        data = dataclasses.replace(config.data, tokenizer=str(place))
+        return Planned("own", 0, dataclasses.replace(config, data=data), run)
+
+    stored = json.loads((run / "config.json").read_text())
+    stored["config"]["data"]["tokenizer"] = str(here)
+    (run / "config.json").write_text(json.dumps(stored))
+    assert planned(moved).summary("full") == trained.summary
+    stored["hashes"]["tokenizer"] = "another"
+    (run / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match="tokenizer: 'another' there"):
+        planned(moved).summary("full")

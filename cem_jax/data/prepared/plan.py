@@ -11,7 +11,7 @@ from cem_jax.data.prepared.config import PrepareConfig
 from cem_jax.data.prepared.inputs import Inputs
 from cem_jax.data.prepared.manifest import FORMAT, PLAN, read_json, write_json
 from cem_jax.data.prepared.shards import DRAFT
-from cem_jax.data.tokenizer import BYTE, TRAIN, check_spec, load_tokenizer
+from cem_jax.data.tokenizer import tokenizer_identity
 
 
 def plan_of(config: PrepareConfig, inputs: Inputs) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def plan_of(config: PrepareConfig, inputs: Inputs) -> dict[str, Any]:
     files = hashlib.sha256(json.dumps(inputs.files).encode())
     return {
         "format": FORMAT,
-        "tokenizer": _identity(config.tokenizer),
+        "tokenizer": tokenizer_identity(config.tokenizer),
         "length": config.length,
         "packing": config.packing,
         "domains": sorted(set(config.domains)),
@@ -58,11 +58,3 @@ def begin(folder: Path, plan: dict[str, Any]) -> None:
             f"out: got {folder}, which was begun otherwise ({shown}), expected the same; choose "
             f"another folder, or give what is there."
         )
-
-
-def _identity(spec: str) -> str:
-    """A tokenizer by what it is, wherever it lies; one to be trained by how."""
-    check_spec(spec)
-    if spec == BYTE or spec.startswith(TRAIN):
-        return spec
-    return load_tokenizer(Path(spec).expanduser()).content_hash()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cem_jax.data.tokenizer import is_by_path, tokenizer_identity
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import describe
 from cem_jax.runs.folder import RunFolder
@@ -58,11 +59,14 @@ class Planned(NamedTuple):
 
     def _require_same_text(self, stored: dict[str, Any]) -> None:
         """By what the text says, wherever it lies; a run that goes on looks for itself."""
-        spec = {"tokenizer": self.config.data.tokenizer}
-        asked = {"corpus": _corpus_hash(self.config.data.source), **spec}
-        there = {"tokenizer": stored["config"]["data"]["tokenizer"]}
-        hashes = {"corpus": stored["hashes"]["corpus"], **there}
-        require_same_text({"hashes": hashes}, {"hashes": asked})
+        data, spec = self.config.data, stored["config"]["data"]["tokenizer"]
+        asked = {
+            "corpus": _corpus_hash(data.source),
+            "tokenizer": tokenizer_identity(data.tokenizer),
+        }
+        there = {**stored["hashes"]}
+        there["tokenizer"] = there["tokenizer"] if is_by_path(spec) else spec
+        require_same_text({"hashes": there}, {"hashes": asked})
 
 
 @functools.cache
