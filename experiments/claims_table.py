@@ -21,7 +21,7 @@ from experiments.claims import (
 )
 from experiments.equal_time import equal_time, step_ratio
 from experiments.gaussian_process import gap
-from experiments.language_model.records import deciding, figures, load_records
+from experiments.language_model.records import deciding, figures, load_records, training_flops
 
 HEADER = ("", "claim", "what was run", "parameters, FLOPs", "effect [95 %]", "verdict")
 
@@ -123,13 +123,14 @@ def largest_rise(record: dict[str, Any]) -> float:
 
 def _costs(records: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
     """Parameters outside the embedding and FLOPs of the training (products), by variant."""
+    flops = training_flops(records)
     return {
         record["variant"]: (
             record["parameters_without_embeddings"],
-            record["forward_flops_per_token"] * record["train_tokens"],
+            flops[record["variant"]],
         )
         for record in records
-        if "train_tokens" in record
+        if record["variant"] in flops
     }
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cem_jax.models.cost import PRODUCTS_IN_TRAINING
 from cem_jax.runs.colours import COLOURS, MARKERS
 from cem_jax.runs.sweep.statistics import paired, spread
 from experiments.drawing import canvas, save
-from experiments.language_model.records import deciding, figures, text_of
+from experiments.language_model.records import deciding, figures, text_of, training_flops
 
 KINDS = ("llama", "attention", "mlp", "cem", "looped")
 """How the names of variants begin; each kind has a colour and a marker."""
@@ -76,13 +75,3 @@ def draw_compute(records: list[dict[str, Any]], folder: Path) -> None:
         fontsize="medium",
     )
     save(figure, folder / "language-models-compute")
-
-
-def training_flops(records: list[dict[str, Any]]) -> dict[str, float]:
-    """Of a whole training by variant: what the model multiplies, not the optimiser."""
-    return {
-        record["variant"]: PRODUCTS_IN_TRAINING
-        * record["forward_flops_per_token"]
-        * record["train_tokens"]
-        for record in records
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cem_jax.models.cost import PRODUCTS_IN_TRAINING
 from experiments.language_model.collect import RESULTS
 from experiments.pages import read_json
 
@@ -52,3 +53,14 @@ def deciding(records: list[dict[str, Any]]) -> str:
 def text_of(records: list[dict[str, Any]]) -> str:
     """Which text the deciding figure is of, in a word."""
     return "test" if deciding(records).startswith("test") else "validation"
+
+
+def training_flops(records: list[dict[str, Any]]) -> dict[str, float]:
+    """Of a whole training by variant: what the model multiplies, not the optimiser."""
+    return {
+        record["variant"]: PRODUCTS_IN_TRAINING
+        * record["forward_flops_per_token"]
+        * record["train_tokens"]
+        for record in records
+        if "train_tokens" in record
+    }
