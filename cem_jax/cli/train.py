@@ -54,7 +54,7 @@ class Where:
 
     dry_run: bool = False
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
-    and what is sent. Train nothing, read no text. On a CPU the mesh's devices are simulated."""
+    and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import jax
@@ -93,7 +94,7 @@ def bytes_on_a_device(state: State) -> int:
 
     def size(leaf: Any) -> int:
         shape = leaf.sharding.shard_shape(leaf.shape)
-        return int(jnp.dtype(leaf.dtype).itemsize * functools.reduce(int.__mul__, shape, 1))
+        return int(jnp.dtype(leaf.dtype).itemsize * math.prod(shape))
 
     return sum(size(leaf) for leaf in jax.tree.leaves(state))
 

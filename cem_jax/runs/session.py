@@ -25,7 +25,7 @@ from cem_jax.runs.reporting import Report, Reported
 from cem_jax.runs.resume import require_same, require_same_text, warn_of_another_machine
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
-from cem_jax.runs.trainable import require_trainable
+from cem_jax.runs.trainable import require_placeable, require_trainable
 from cem_jax.sharding import Layout, MeshShape
 
 
@@ -61,7 +61,7 @@ def run(
     """
     start, folder, wanted = time.perf_counter(), RunFolder(out), Reported.of(report)
     layout = Layout.of(mesh)
-    layout.require_batch(config.training.batch, config.training.length)
+    require_placeable(config, layout)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
     stored = folder.config() if folder.holds_a_run() else None

@@ -9,9 +9,23 @@ from flax import nnx
 
 from cem_jax.data import pack
 from cem_jax.evaluation.causality import require_causal
-from cem_jax.models import Transformer, TransformerConfig
+from cem_jax.models import Transformer, TransformerConfig, parameter_axes
+from cem_jax.runs.config import RunConfig
+from cem_jax.sharding import Layout
 from cem_jax.training import TrainingConfig
 from cem_jax.training.loss import summed_loss
+
+
+def require_placeable(config: RunConfig, layout: Layout) -> None:
+    """Refuse a batch or parameters that the devices of a mesh do not divide, before any work.
+
+    Raises:
+        ValueError: they do not; the message says which sizes would.
+    """
+    layout.require_batch(config.training.batch, config.training.length)
+    abstract = nnx.eval_shape(lambda: Transformer(config.model, rngs=nnx.Rngs(0)))
+    shapes = nnx.to_pure_dict(nnx.state(abstract, nnx.Param))
+    layout.parameters(shapes, parameter_axes(config.model))
 
 
 def require_trainable(model: TransformerConfig, training: TrainingConfig) -> None:

@@ -119,6 +119,7 @@ class Layout:
         """``x`` as the rules say; an axis that does not divide stays whole. See `ops.constrain`."""
         names = axes.split()
         divided = self._divided(zip(names, x.shape, strict=True))
+        # Refuses a mesh axis that is named twice, whatever the sizes.
         self.rules.activation(axes)
         spec = PartitionSpec(*(divided.get(name) or None for name in names))
         return jax.lax.with_sharding_constraint(x, self.sharding(spec))

@@ -2,11 +2,15 @@
 
 import dataclasses
 
+import pytest
+from jax.sharding import AbstractMesh
+
 from cem_jax import TransformerConfig
 from cem_jax.cli.main import main
 from cem_jax.runs import DataConfig, RunConfig
 from cem_jax.runs.dry_run import DryRun, dry_run, told
-from cem_jax.sharding import Layout
+from cem_jax.runs.trainable import require_placeable
+from cem_jax.sharding import Layout, MeshShape
 from cem_jax.sharding.collectives import Traffic
 from cem_jax.training import AdamWConfig, TrainingConfig
 
@@ -29,6 +33,15 @@ def test_a_step_on_one_device_holds_its_state_and_sends_nothing():
     assert found.temporary_bytes > 0
     assert found.traffic == {}
     assert "nothing is sent between devices" in told(found, "single")
+
+
+def test_a_mesh_that_parameters_do_not_divide_is_refused_before_any_work():
+    """Heads are four; no device is needed to see it."""
+    sizes = MeshShape(tensor=3).sizes
+    mesh = AbstractMesh(tuple(sizes.values()), tuple(sizes))
+    with pytest.raises(ValueError, match=r"got tensor=3 for the axis . of blocks/attention"):
+        require_placeable(RUN, Layout(mesh))
+    require_placeable(RUN, Layout.of())
 
 
 def test_what_is_said_has_units():
