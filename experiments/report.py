@@ -137,8 +137,8 @@ def _search() -> str:
     return f"""### Beyond the paper
 
 One seed that no claim uses, validation; attention with eta = 1 at the start unless said, MLPs with
-0.13. What the names mean is in [search.toml](language_model/search.toml). A difference of 0.005 can
-be the seed's.
+0.13. What the names mean is in [search.toml](language_model/search.toml). One seed says nothing of
+its own spread: these differences point a way and prove nothing.
 
 {variants_table(load_records("search"))}"""
 
