@@ -1,0 +1,28 @@
+"""Processes of one run: how they are named, and what they do together where there is one."""
+
+import pytest
+
+from cem_jax.sharding import Processes
+from cem_jax.sharding.processes import by_first, gathered, together
+
+
+def test_a_name_says_which_of_how_many_and_where():
+    assert Processes.parse("auto") == Processes()
+    found = Processes.parse("1/4@host-0.example:7601")
+    assert found == Processes("host-0.example:7601", 1, 4)
+    assert str(found) == "1/4@host-0.example:7601"
+
+
+@pytest.mark.parametrize("text", ["", "1/2", "2/2@host:1", "0/0@host:1", "0/1@host", "a/b@host:1"])
+def test_a_name_that_says_less_is_refused(text):
+    with pytest.raises(ValueError, match="expected 'auto', or INDEX/COUNT@HOST:PORT"):
+        Processes.parse(text)
+
+
+def test_one_process_agrees_with_itself():
+    assert gathered([1, 2]).tolist() == [[1, 2]]
+    done = []
+    by_first(lambda: done.append(1))
+    assert done == [1]
+    with pytest.raises(OSError, match="full"), together():
+        raise OSError("full")
