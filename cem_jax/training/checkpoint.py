@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cem_jax.ops.checks import require_count
+from cem_jax.sharding.processes import by_first, is_first, together
 from cem_jax.training.fingerprint import (
     MismatchError,
     checksums,
@@ -66,8 +67,7 @@ class Checkpoints:
         self._manager: Any = self._open()
         for step in self.steps():
             self._remember(step)
-        if not read_only:
-            shutil.rmtree(self._folder / TRASH, ignore_errors=True)
+        self._clear_trash()
 
     def _open(self) -> Any:
         options = self._ocp.CheckpointManagerOptions(
@@ -84,10 +84,15 @@ class Checkpoints:
     def _remember(self, step: int) -> None:
         """Its validation loss; a state that cannot be read has none."""
         try:
-            figures = json.loads((self._folder / str(step) / "metadata/metadata").read_text())
-            self._retention.add(step, figures["metadata"].get(METRIC))
+            self._retention.add(step, self._beside(step)["metadata"].get(METRIC))
         except (OSError, ValueError, KeyError, AttributeError):
             self._retention.add(step, None)
+
+    def _beside(self, step: int) -> dict[str, Any]:
+        """What was saved beside a state's arrays."""
+        path = self._folder / str(step) / "metadata" / "metadata"
+        beside: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return beside
 
     def save(self, state: State, metadata: dict[str, Any] | None = None) -> None:
         """Write the state under its step, with more metadata that JSON can hold.
@@ -105,7 +110,7 @@ class Checkpoints:
         beside = {
             "metadata": metadata,
             "leaves": leaves(state),
-            "checksums": checksums(state),
+            "sums": checksums(state),
             "identity": self._identity,
         }
         self.wait()
@@ -159,8 +164,10 @@ class Checkpoints:
                 f"checkpoint: got no step {step} in {self._folder}, expected one of {self.steps()}."
             )
         args = self._ocp.args
-        beside = self._manager.restore(step, args=args.Composite(metadata=args.JsonRestore()))
-        beside, whole = beside["metadata"], "step" in abstract
+        self.wait()
+        with together():
+            beside = self._beside(step)
+        whole = "step" in abstract
         stored = {
             path: leaf
             for path, leaf in beside["leaves"].items()
@@ -174,8 +181,12 @@ class Checkpoints:
             restore_args=self._ocp.checkpoint_utils.construct_restore_args(abstract),
             partial_restore=not whole,
         )
-        state = self._manager.restore(step, args=args.Composite(state=restore))["state"]
-        require_undamaged(beside["checksums"], checksums(state), step)
+        # What one process cannot read, none takes. Not by the manager: it would wait for the others
+        # at the end of a read that had failed here.
+        handler = self._ocp.PyTreeCheckpointHandler()
+        with together(), contextlib.closing(handler):
+            state = handler.restore(self._folder / str(step) / "state", args=restore)
+        require_undamaged(beside.get("sums", {}), checksums(state), step)
         return state, beside["metadata"]
 
     def restore_newest(
@@ -225,7 +236,7 @@ class Checkpoints:
             number += 1
             target = place / f"{step}-{number}"
         self._manager.close()
-        (self._folder / str(step)).rename(target)
+        by_first(lambda: (self._folder / str(step)).rename(target))
         # Opened afresh: after a failed read the old manager cannot write.
         self._manager = self._open()
         return target
@@ -241,8 +252,13 @@ class Checkpoints:
 
     def _empty_trash(self) -> None:
         # Not the folder itself: Orbax may be about to move a state into it.
-        for state in (self._folder / TRASH).glob("*"):
-            shutil.rmtree(state, ignore_errors=True)
+        if is_first():
+            for state in (self._folder / TRASH).glob("*"):
+                shutil.rmtree(state, ignore_errors=True)
+
+    def _clear_trash(self) -> None:
+        if is_first() and not self._read_only:
+            shutil.rmtree(self._folder / TRASH, ignore_errors=True)
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -261,8 +277,7 @@ class Checkpoints:
                 raise
         finally:
             self._manager.close()
-        if not self._read_only:
-            shutil.rmtree(self._folder / TRASH, ignore_errors=True)
+        self._clear_trash()
 
 
 @contextlib.contextmanager
