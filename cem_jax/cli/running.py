@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+
+import jax
 
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.reporting import Report
@@ -19,7 +22,10 @@ def train_and_report(
     report: Report = "full",
     mesh: MeshShape | None = None,
 ) -> int:
-    """Train; the exit status is 0, 1 for no finite end or no space, 130 where it was stopped.
+    """Train; the exit status is 0, 1 for no finite end or no space, 130 after Ctrl-C.
+
+    SIGTERM, as a scheduler sends before it takes the machine away, is no failure: 0, once the
+    state is saved.
 
     Args:
         program: the command's name in messages.
@@ -31,17 +37,24 @@ def train_and_report(
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
+    from cem_jax.sharding.processes import OtherProcessError, is_first
     from cem_jax.training import NonFiniteError, StoppedError
 
     go_on = f"go on with: cem train --resume --out {out}"
     try:
-        run(config, out, RunConsole(), resume=resume, report=report, mesh=mesh)
-    except NonFiniteError as error:
+        run(config, out, RunConsole(quiet=not is_first()), resume=resume, report=report, mesh=mesh)
+    except (NonFiniteError, OtherProcessError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     except StoppedError as error:
         print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
-        return 130
+        return 0 if error.signal == signal.SIGTERM else 130
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        reason = " ".join(str(error).split())[:120]
+        print(f"{program}: another process has gone ({reason} ...); {go_on}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"{program}: interrupted at once; {go_on}", file=sys.stderr)
         return 130

@@ -13,8 +13,9 @@ from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
 from cem_jax.runs.reporting import Report
-from cem_jax.sharding import Layout, MeshShape
+from cem_jax.sharding import Layout, MeshShape, Processes
 from cem_jax.sharding.mesh import PRESETS
+from cem_jax.sharding.processes import leave
 
 DESCRIPTION = """Train a small language model on real text and report what it reached.
 
@@ -52,6 +53,11 @@ class Where:
     moments), fsdp+tensor (heads and features in two parts as well), context (positions), or sizes
     such as fsdp=4,tensor=2. It decides nothing else: a run may go on with another."""
 
+    processes: str | None = None
+    """Several processes, one on each host and each with this same line: auto where JAX knows them
+    (TPU slices, Slurm, Open MPI, GKE), else INDEX/COUNT@HOST:PORT, the port being free on the host
+    of process 0. --out is a folder that all of them see. See docs/launching.md."""
+
     dry_run: bool = False
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
     and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
@@ -66,12 +72,24 @@ def main(arguments: list[str]) -> int:
     config, out, where = _read(arguments)
     if where.dry_run:
         return _dry_run(config, where.mesh)
-    require_free(RunFolder(out), resume=where.resume)
     quiet()
+    if where.processes is not None:
+        _require_folder(where)
+        Processes.parse(where.processes).start()
+    require_free(RunFolder(out), resume=where.resume)
     mesh = MeshShape.parse(where.mesh, jax.device_count())
-    return train_and_report(
+    status = train_and_report(
         "cem train", config, out, resume=where.resume, report=where.report, mesh=mesh
     )
+    if status == 1 and where.processes is not None:
+        leave(status)
+    return status
+
+
+def _require_folder(where: Where) -> None:
+    """The next free number would be another for a process that comes later."""
+    if where.out is None:
+        raise ValueError("out: got none for several processes, expected --out RUN, one for all.")
 
 
 def _dry_run(config: RunConfig, mesh: str) -> int:

@@ -8,6 +8,8 @@ import numpy as np
 
 from cem_jax.data.packing import Batch, Rows
 
+ALL = slice(None)
+
 
 class Pipeline:
     """Shuffled rows, endlessly, each epoch in an order of its own.
@@ -32,9 +34,9 @@ class Pipeline:
         # depend on who reads them.
         self._dataset: Any = _shuffled(_Indices(len(rows)), seed).batch(batch)
 
-    def batch(self, step: int) -> Batch:
-        """The batch of step ``step``, from 0."""
-        return self.rows.batch(self.rows_of(step))
+    def batch(self, step: int, rows: slice | np.ndarray = ALL) -> Batch:
+        """The batch of step ``step``, from 0, or some of its rows."""
+        return self.rows.batch(self.rows_of(step)[rows])
 
     def rows_of(self, step: int) -> np.ndarray:
         """The numbers of its rows, ``[B]``."""

@@ -16,6 +16,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from cem_jax.data.packing import Batch, Rows
+from cem_jax.ops.constrain import constrain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,8 @@ def make_row_nats(
         model = nnx.merge(graph, params)
         with scope():
             nats = model.nats(batch.inputs, batch.targets, batch.mask, batch.sites)
-        return jnp.sum(nats, axis=1)
+            # Whole on every device: each process reads them.
+            return constrain(jnp.sum(nats, axis=1), "rows")
 
     return jax.jit(row_nats)
 

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 from flax import nnx
 from rich.console import Console
 
@@ -22,13 +21,15 @@ from cem_jax.runs.progress import LiveLine
 from cem_jax.runs.resume import identity
 from cem_jax.runs.sampling import Sampler
 from cem_jax.runs.starting import require_start, started
-from cem_jax.runs.stopping import StopSignals
+from cem_jax.runs.stopping import stop_signals
 from cem_jax.runs.text import Text
 from cem_jax.sharding import Layout
+from cem_jax.sharding.spread import Spread
 from cem_jax.training import (
     Checkpoints,
     Hooks,
     NonFiniteError,
+    StoppedError,
     fresh_state,
     make_optimiser,
     make_step,
@@ -90,7 +91,7 @@ def fit(
     sampler = Sampler(graph, text.tokenizer, training.length, Sampling(seed=training.seed))
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
-    with checkpoints, line, StopSignals(line.say) as stop:
+    with checkpoints, line, stop_signals(line.say) as stop:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
@@ -101,7 +102,7 @@ def fit(
             _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
         )
         step = make_step(graph, optimiser, layout.scope)
-        batches = _placed(pipeline, layout.batch)
+        batches = _placed(pipeline, layout.batch, (training.batch, training.length))
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:
@@ -109,6 +110,8 @@ def fit(
             where = ", ".join(map(str, pipeline.rows_of(error.step - 1)))
             message = f"{error} The batch of that step is the rows {where} of the training text."
             raise NonFiniteError(message, error.step) from error
+        except StoppedError as error:
+            raise StoppedError(error.step, stop.signal) from error
     return Trained(graph, state["params"], row_nats, sampler, seconds)
 
 
@@ -131,9 +134,12 @@ def _set_suspect_aside(checkpoints: Checkpoints, step: int | None, line: LiveLin
         line.say(f"the state of step {step} may be the cause: it was moved to {where}")
 
 
-def _placed(pipeline: Pipeline, sharding: Any) -> Callable[[int], Batch]:
+def _placed(pipeline: Pipeline, sharding: Any, shape: tuple[int, int]) -> Callable[[int], Batch]:
+    """The batch of a step, each row read by the processes that hold it."""
+    spread = Spread(sharding, shape)
+
     def batch(step: int) -> Batch:
-        placed: Batch = jax.device_put(pipeline.batch(step), sharding)
+        placed: Batch = spread(pipeline.batch(step, spread.rows))
         return placed
 
     return batch

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cem_jax.sharding.processes import is_first
+
 CONFIG, METRICS, SAMPLES, SUMMARY = "config.json", "metrics.jsonl", "samples.txt", "summary.json"
 
 HEADING = "=== step "
@@ -137,6 +139,22 @@ class RunFolder:
         draft.replace(self.path / name)
 
 
+class ReadRunFolder(RunFolder):
+    """The folder as all processes but the first have it: read, and never written."""
+
+    def create(self) -> None:
+        """Leave it to the first process."""
+
+    def cut_back(self, step: int) -> None:
+        """Leave it to the first process."""
+
+    def _append(self, name: str, text: str) -> None:
+        pass
+
+    def _replace(self, name: str, text: str) -> None:
+        pass
+
+
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(line)
@@ -148,6 +166,11 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def _step(sample: str) -> int:
     number = sample.removeprefix(HEADING).split("\n", 1)[0]
     return int(number) if number.isdigit() else 0
+
+
+def run_folder(path: Path) -> RunFolder:
+    """The folder of a run as this process has it: the first of several writes, the others read."""
+    return RunFolder(path) if is_first() else ReadRunFolder(path)
 
 
 def require_free(folder: RunFolder, *, resume: bool) -> None:

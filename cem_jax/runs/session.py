@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cem_jax.runs.environment import environment
 from cem_jax.runs.estimate import expected_seconds
 from cem_jax.runs.figures import eigenvalues, speed, split_figures
 from cem_jax.runs.fit import Trained, fit
-from cem_jax.runs.folder import CONFIG, SUMMARY, RunFolder, require_free
+from cem_jax.runs.folder import CONFIG, SUMMARY, RunFolder, require_free, run_folder
 from cem_jax.runs.lock import locked
 from cem_jax.runs.picture import Course, draw
 from cem_jax.runs.references import references
@@ -27,6 +28,7 @@ from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_placeable, require_trainable
 from cem_jax.sharding import Layout, MeshShape
+from cem_jax.sharding.processes import by_first
 
 
 def run(
@@ -59,7 +61,7 @@ def run(
         StoppedError: a signal stopped it; its state is saved.
         OSError: something could not be written; what was saved before is whole.
     """
-    start, folder, wanted = time.perf_counter(), RunFolder(out), Reported.of(report)
+    start, folder, wanted = time.perf_counter(), run_folder(out), Reported.of(report)
     layout = Layout.of(mesh)
     require_placeable(config, layout)
     require_free(folder, resume=resume)
@@ -87,16 +89,30 @@ def run(
         with console.status("trying the model"):
             require_trainable(config.model, config.training)
             require_start(config, text)
-        folder.create()
-    with locked(out):
-        if stored is None:
-            folder.write(CONFIG, described)
-        text.tokenizer.save(folder.tokenizer)
+    with contextlib.ExitStack() as held:
+        by_first(lambda: _begin(folder, described, text, held, new=stored is None))
         _announce(config, text, folder, wanted, console)
         trained = fit(config, text, folder, described, console, layout)
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
+
+
+def _begin(
+    folder: RunFolder,
+    described: dict[str, Any],
+    text: Text,
+    held: contextlib.ExitStack,
+    *,
+    new: bool,
+) -> None:
+    """Make the folder, hold it, and write down what the run is."""
+    if new:
+        folder.create()
+    held.enter_context(locked(folder.path))
+    if new:
+        folder.write(CONFIG, described)
+    text.tokenizer.save(folder.tokenizer)
 
 
 def _text(config: RunConfig, folder: RunFolder, stored: dict[str, Any] | None) -> Text:
@@ -142,16 +158,22 @@ def _finish(
             **eigenvalues(trained.graph, trained.params),
             "sample": trained.sampler(trained.params),
         }
-    summary["seconds"] = trained.seconds_before + time.perf_counter() - start
-    folder.write(SUMMARY, summary)
-    if wanted.references:
-        with console.status("counting n-grams for comparison"):
-            summary["references"] = references(text)
-    own: dict[str, float] = next(iter(summary.get("references", {}).values()), {})
-    bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
-    draw(folder.picture, {config.name: Course(metrics, bits)}, own)
-    summary["seconds"] = trained.seconds_before + time.perf_counter() - start
-    folder.write(SUMMARY, summary)
+
+    def write() -> None:
+        summary["seconds"] = trained.seconds_before + time.perf_counter() - start
+        folder.write(SUMMARY, summary)
+
+    def complete() -> None:
+        write()
+        if wanted.references:
+            with console.status("counting n-grams for comparison"):
+                summary["references"] = references(text)
+        own: dict[str, float] = next(iter(summary.get("references", {}).values()), {})
+        bits = summary["valid_bits_per_byte"] / summary["valid_loss"]
+        draw(folder.picture, {config.name: Course(metrics, bits)}, own)
+        write()
+
+    by_first(complete)
     return summary
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
+
+import jax
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -15,24 +18,30 @@ class StopSignals:
     Args:
         tell: is told of the first signal, when the loop asks: a handler may not print, since it
             may have come in the middle of a print.
+
+    Attributes:
+        signal: the first that came, or None.
     """
+
+    taken: tuple[signal.Signals, ...] = SIGNALS
+    """Those that are asked for here."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._signal: signal.Signals | None = None
+        self.signal: signal.Signals | None = None
         self._told = False
         self._before: dict[signal.Signals, object] = {}
 
     def __call__(self) -> bool:
-        """Whether a signal came."""
-        if self._signal is not None and not self._told:
+        """Whether a signal came; asked after each step."""
+        if self.signal is not None and not self._told:
             self._told = True
-            self._tell(f"{self._signal.name}: saving, then stopping (Ctrl-C again: at once)")
-        return self._signal is not None
+            self._tell(f"{self.signal.name}: saving, then stopping (Ctrl-C again: at once)")
+        return self.signal is not None
 
     def __enter__(self) -> StopSignals:
         try:
-            self._before = {number: signal.signal(number, self._take) for number in SIGNALS}
+            self._before = {number: signal.signal(number, self._take) for number in self.taken}
         except ValueError:
             # Python gives signals to the main thread alone; elsewhere the caller has them.
             self._before = {}
@@ -48,6 +57,40 @@ class StopSignals:
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() returned
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        if self._signal is not None and number == signal.SIGINT:
+        if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._signal = signal.Signals(number)
+        self.signal = signal.Signals(number)
+
+
+class AgreedStop(StopSignals):
+    """For several processes: a signal to one of them stops all after the same step.
+
+    JAX's preemption service, which has SIGTERM from `Processes.start` on, settles on the step;
+    Ctrl-C is handed to it.
+    """
+
+    taken = (signal.SIGINT,)
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(tell)
+        self._steps = 0
+
+    def __call__(self) -> bool:
+        """Whether this is the step; all processes ask after each, from the same one on."""
+        from jax.experimental.multihost_utils import reached_preemption_sync_point
+
+        self._steps += 1
+        reached = bool(reached_preemption_sync_point(self._steps))
+        if reached:
+            self._tell("asked to stop: all processes save after this step, then stop")
+            self.signal = self.signal or signal.SIGTERM
+        return reached
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        super()._take(number, frame)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stop_signals(tell: Callable[[str], None]) -> StopSignals:
+    """`StopSignals` for one process, `AgreedStop` for several."""
+    return (AgreedStop if jax.process_count() > 1 else StopSignals)(tell)

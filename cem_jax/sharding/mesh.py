@@ -94,9 +94,16 @@ class MeshShape:
             devices: which there are; by default all of this run's.
 
         Raises:
-            ValueError: there are too few.
+            ValueError: there are too few, or several processes have more than it takes.
         """
         devices = jax.devices() if devices is None else devices
+        processes = len({device.process_index for device in devices})
+        if processes > 1 and self.devices < len(devices):
+            raise ValueError(
+                f"mesh: got {self} of {self.devices} devices for {processes} processes that have "
+                f"{len(devices)}, expected all of them; take a preset such as --mesh fsdp, or "
+                f"sizes whose product is {len(devices)}."
+            )
         if self.devices > len(devices):
             raise ValueError(
                 f"mesh: got {self} of {self.devices} devices where there are {len(devices)}, "

@@ -40,11 +40,13 @@ class StoppedError(Exception):
 
     Attributes:
         step: how many steps are done.
+        signal: by which the process was asked; None where it was another way.
     """
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, signal: int | None = None) -> None:
         super().__init__(f"stopped after step {step}")
         self.step = step
+        self.signal = signal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,7 +57,7 @@ def stop_after(step, arguments, monkeypatch):
     """The status of a run that a signal reaches in this step."""
     with monkeypatch.context() as patch:
         patch.setattr(AskedAfter, "step", step)
-        patch.setattr(fit, "StopSignals", AskedAfter)
+        patch.setattr(fit, "stop_signals", AskedAfter)
         return main(arguments)
 
 

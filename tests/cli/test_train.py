@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+import signal
 import subprocess
 
 import jax
@@ -227,6 +228,7 @@ def test_every_field_can_be_given():
     [
         (NonFiniteError("loss: got nan at step 3", 3), 1, "cem train: loss: got nan at step 3"),
         (StoppedError(7), 130, "stopped after step 7, which is saved; go on with: cem train"),
+        (StoppedError(7, signal.SIGTERM), 0, "stopped after step 7, which is saved"),
         (OSError(28, "No space left on device"), 1, "No space left on device; what was saved"),
     ],
 )

@@ -1,0 +1,161 @@
+"""`cem train --processes`: several processes train what one trains, stop together and resume."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import small_run
+
+from cem_jax.cli.main import main
+from cem_jax.runs.loading import load
+
+
+class Started:
+    """So many processes of one run, each with one simulated device."""
+
+    def __init__(self, count, *arguments):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "cem_jax.cli.main", *map(str, arguments)]
+                + ["--processes", f"{index}/{count}@127.0.0.1:{port}"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+            )
+            for index in range(count)
+        ]
+
+    def end(self):
+        """Statuses, and what each printed."""
+        said = [process.communicate(timeout=300) for process in self.processes]
+        return [process.returncode for process in self.processes], said
+
+
+def ran(count, *arguments):
+    statuses, said = Started(count, *arguments).end()
+    assert statuses == [0] * count, said
+    return said
+
+
+def records(path):
+    lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def losses(path):
+    return [line["loss"] for line in records(path) if "loss" in line]
+
+
+def as_if_killed_after(step, path, copy):
+    """A copy of a run whose states after ``step`` were never written."""
+    shutil.copytree(path, copy)
+    (copy / "summary.json").unlink()
+    for state in (copy / "checkpoints").iterdir():
+        if int(state.name) > step:
+            shutil.rmtree(state)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def two(own_text, tmp_path_factory):
+    """A run of two processes, and what they printed."""
+    path = tmp_path_factory.mktemp("two") / "run"
+    return path, ran(2, *small_run.arguments(own_text, path, "--mesh", "fsdp"))
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(trained, two):
+    path, said = two
+    np.testing.assert_allclose(losses(path), losses(trained.path), rtol=2e-6)
+    one, summary = trained.summary, json.loads((path / "summary.json").read_text())
+    for name in ("valid_loss", "test_loss"):
+        np.testing.assert_allclose(summary[name], one[name], rtol=2e-6)
+    assert summary["references"] == one["references"]
+    # The first speaks for both.
+    assert "what the run reached" in said[0][0]
+    assert "reached" not in said[1][0]
+
+
+@pytest.mark.slow
+def test_they_resume_bit_equal_and_pass_over_what_one_of_them_cannot_read(two, tmp_path):
+    path, _ = two
+    copy = tmp_path / "run"
+    shutil.copytree(path, copy)
+    (copy / "summary.json").unlink()
+    # Arrays that the second process reads and the first does not.
+    largest = max((copy / "checkpoints/6/state/ocdbt.process_1/d").iterdir(), key=os.path.getsize)
+    os.truncate(largest, 20)
+    said = ran(2, "train", "--resume", "--out", copy, "--mesh", "fsdp")
+    assert "step 6 cannot be read" in said[0][0]
+    assert "going on from the state of step 4" in said[0][0]
+    assert (copy / "checkpoints-damaged/6").is_dir()
+    assert records(copy) == records(path)
+    for a, b in zip(load(copy).params.values(), load(path).params.values(), strict=True):
+        assert str(a) == str(b)
+
+
+@pytest.mark.slow
+def test_other_numbers_of_processes_go_on(trained, two, tmp_path):
+    four = as_if_killed_after(4, two[0], tmp_path / "four")
+    ran(4, "train", "--resume", "--out", four, "--mesh", "fsdp=2,context=2")
+    one = as_if_killed_after(4, four, tmp_path / "one")
+    assert main(["train", "--resume", "--out", str(one)]) == 0
+    for path in (four, one):
+        np.testing.assert_allclose(losses(path), losses(trained.path), rtol=2e-6)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved(
+    own_text, tmp_path
+):
+    path = tmp_path / "run"
+    long = "--steps 100000 --record-every 1 --save-every 100000 --evaluate-every 100000".split()
+    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *long))
+    while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
+        time.sleep(0.1)
+    begin = time.monotonic()
+    started.processes[1].send_signal(signal.SIGTERM)
+    statuses, said = started.end()
+    assert statuses == [0, 0], said
+    assert time.monotonic() - begin < 60
+    step = load(path).step
+    assert len(losses(path)) == step > 0
+    assert all(f"stopped after step {step}, which is saved" in error for _, error in said)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_takes_the_other_with_it_at_once(own_text, tmp_path):
+    path = tmp_path / "run"
+    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", "--steps", "100000"))
+    while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
+        time.sleep(0.1)
+    started.processes[1].kill()
+    begin = time.monotonic()
+    statuses, said = started.end()
+    assert time.monotonic() - begin < 30
+    assert statuses == [1, -signal.SIGKILL]
+    assert "another process has gone" in said[0][1]
+    assert "cem train --resume --out" in said[0][1]
+
+
+def test_what_cannot_find_each_other_is_told(own_text, tmp_path, capsys):
+    for more, message in (
+        (("--processes", "2/2@127.0.0.1:7601"), "an index below the count, such as"),
+        (("--processes", "first"), "expected 'auto', or INDEX/COUNT@HOST:PORT"),
+    ):
+        assert main(small_run.arguments(own_text, tmp_path / "run", *more)) == 2
+        assert message in capsys.readouterr().err
+    line = ["train", "--data", str(own_text), "--processes", "0/1@127.0.0.1:7601"]
+    assert main(line) == 2
+    assert "expected --out RUN, one for all" in capsys.readouterr().err
