@@ -26,8 +26,10 @@ class Started:
             port = free.getsockname()[1]
         self.processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "cem_jax.cli.main", *map(str, arguments)]
-                + ["--processes", f"{index}/{count}@127.0.0.1:{port}"],
+                [
+                    *(sys.executable, "-m", "cem_jax.cli.main", *map(str, arguments)),
+                    *("--processes", f"{index}/{count}@127.0.0.1:{port}"),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -120,8 +122,9 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
     own_text, tmp_path
 ):
     path = tmp_path / "run"
-    long = "--steps 100000 --record-every 1 --save-every 100000 --evaluate-every 100000".split()
-    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *long))
+    often = ("--steps", "100000", "--record-every", "1")
+    never = ("--save-every", "100000", "--evaluate-every", "100000")
+    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *often, *never))
     while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
         time.sleep(0.1)
     begin = time.monotonic()
@@ -137,7 +140,9 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
 @pytest.mark.slow
 def test_a_process_that_is_killed_takes_the_other_with_it_at_once(own_text, tmp_path):
     path = tmp_path / "run"
-    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", "--steps", "100000"))
+    started = Started(
+        2, *small_run.arguments(own_text, path, "--mesh", "fsdp", "--steps", "100000")
+    )
     while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
         time.sleep(0.1)
     started.processes[1].kill()
