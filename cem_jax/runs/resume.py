@@ -6,7 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from cem_jax.runs.described import completed, differences
+from cem_jax.runs.described import completed, differences, rebuild
+from cem_jax.training import TrainingConfig
+from cem_jax.training.schedule import told
 
 FREE = frozenset({"record_every", "evaluate_every", "save_every", "keep"})
 """Fields of `TrainingConfig` that say what is written down and when, and not what is trained."""
@@ -43,7 +45,11 @@ def require_same(stored: dict[str, Any], asked: dict[str, Any]) -> None:
     Raises:
         ValueError: model or training differ; each difference is named.
     """
-    _require_none(differences(completed(_config(stored)), completed(_config(asked))))
+    lines = differences(completed(_config(stored)), completed(_config(asked)))
+    steps, more = (one["config"]["training"]["steps"] for one in (stored, asked))
+    if len(lines) == 1 and more > steps:
+        raise ValueError(_longer(stored["config"]["training"], more))
+    _require_none(lines)
 
 
 def require_same_text(stored: dict[str, Any], asked: dict[str, Any]) -> None:
@@ -53,6 +59,19 @@ def require_same_text(stored: dict[str, Any], asked: dict[str, Any]) -> None:
         ValueError: a hash differs.
     """
     _require_none(differences(stored["hashes"], asked["hashes"]))
+
+
+def _longer(described: dict[str, Any], more: int) -> str:
+    """Why a run is not made longer, which is asked for often, and what to do instead."""
+    training: TrainingConfig = rebuild(completed(described))
+    steps, optimiser = training.steps, training.optimiser
+    schedule = told(optimiser.schedule, optimiser.learning_rate, steps)
+    return (
+        f"resume: got {more:,} steps for a run of {steps:,}, expected {steps:,}: its learning rate "
+        f"follows {schedule}; over {more:,} steps it would have been another. Finish it, and train "
+        f"on from its weights with a schedule of its own: cem train --start RUN --steps "
+        f"{more - steps} --out ANOTHER."
+    )
 
 
 def _require_none(lines: list[str]) -> None:

@@ -25,10 +25,30 @@ def make_schedule(config: ScheduleConfig, peak: float, steps: int) -> optax.Sche
     if config.kind == "cosine":
         fall = optax.cosine_decay_schedule(peak, steps - warmup, alpha=config.final)
         return optax.join_schedules([rise, fall], [warmup])
-    start = max(warmup, steps - max(1, round(config.decay * steps)))
+    start = decay_start(config, steps)
     stable = optax.constant_schedule(peak)
     fall = optax.linear_schedule(peak, config.final * peak, steps - start)
     return optax.join_schedules([rise, stable, fall], [warmup, start])
+
+
+def told(config: ScheduleConfig, peak: float, steps: int) -> str:
+    """The schedule in words, with its steps and rates."""
+    warmup, final = warmup_steps(config, steps), config.final * peak
+    if config.kind == "cosine":
+        return (
+            f"cosine over {steps:,} steps: up to {peak:g} at step {warmup:,}, half a cosine down "
+            f"to {final:g}"
+        )
+    return (
+        f"wsd over {steps:,} steps: up to {peak:g} at step {warmup:,}, from step "
+        f"{decay_start(config, steps):,} in a line down to {final:g}"
+    )
+
+
+def decay_start(config: ScheduleConfig, steps: int) -> int:
+    """The step at which ``"wsd"`` begins to fall."""
+    warmup = warmup_steps(config, steps)
+    return max(warmup, steps - max(1, round(config.decay * steps)))
 
 
 def warmup_steps(config: ScheduleConfig, steps: int) -> int:

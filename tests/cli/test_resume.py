@@ -77,6 +77,20 @@ def test_a_run_that_is_stopped_saves_and_goes_on_bit_equal(trained, stopped, cap
     assert_ended_equal(trained, stopped)
 
 
+def test_a_longer_run_is_refused_with_its_schedule_and_what_to_do_instead(
+    trained, own_text, capsys
+):
+    longer = small_run.arguments(own_text, trained.path, "--resume", "--steps", "9")
+    assert main(longer) == 2
+    error = capsys.readouterr().err
+    assert "got 9 steps for a run of 6, expected 6" in error
+    assert "wsd over 6 steps: up to 0.02 at step 0, from step 4 in a line down to 0.001" in error
+    assert "cem train --start RUN --steps 3" in error
+    # Another option beside it, or fewer steps: the differences.
+    assert main([*longer, "--batch", "4"]) == 2
+    assert "training.steps: 6 there, 9 asked; training.batch" in capsys.readouterr().err
+
+
 def largest(folder):
     return max((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
 

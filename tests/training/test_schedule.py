@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cem_jax.training import ScheduleConfig, make_schedule
-from cem_jax.training.schedule import warmup_steps
+from cem_jax.training.schedule import told, warmup_steps
 
 
 def close(rate, expected):
@@ -32,6 +32,17 @@ def test_the_corners_of_warm_up_stable_decay(warmup):
     close(rate(35), 0.5 * (1 + 0.1) / 2)
     close(rate(39), 0.5 * (0.1 + 0.9 / 10))
     close(rate(40), 0.05)
+
+
+def test_what_is_said_of_a_schedule_is_what_it_does():
+    config = ScheduleConfig("wsd", warmup=0.1, decay=0.25, final=0.1)
+    assert told(config, 0.5, 40) == (
+        "wsd over 40 steps: up to 0.5 at step 4, from step 30 in a line down to 0.05"
+    )
+    rate = make_schedule(config, 0.5, 40)
+    assert [step for step in range(40) if rate(step) > 0.4999] == list(range(4, 31))
+    cosine = told(ScheduleConfig("cosine", warmup=0.1, final=0.1), 0.5, 40)
+    assert cosine == "cosine over 40 steps: up to 0.5 at step 4, half a cosine down to 0.05"
 
 
 @pytest.mark.parametrize("kind", ["cosine", "wsd"])
