@@ -16,6 +16,7 @@ from cem_jax.runs.reporting import Report
 from cem_jax.sharding import Layout, MeshShape, Processes
 from cem_jax.sharding.mesh import PRESETS
 from cem_jax.sharding.processes import leave
+from cem_jax.sharding.topology import topology_devices
 
 DESCRIPTION = """Train a small language model on real text and report what it reached.
 
@@ -62,6 +63,10 @@ class Where:
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
     and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
 
+    topology: str | None = None
+    """For --dry-run, a TPU slice that is not here, such as v5e:2x4: its compiler, of the extra tpu,
+    says what a step takes there."""
+
 
 def main(arguments: list[str]) -> int:
     """Run ``cem train``; the exit status is 0, 1 for no finite end, 130 where it was interrupted.
@@ -70,8 +75,10 @@ def main(arguments: list[str]) -> int:
         ValueError: impossible options, before any work.
     """
     config, out, where = _read(arguments)
+    if where.topology is not None and not where.dry_run:
+        raise ValueError(f"topology: got {where.topology} to train on, expected --dry-run with it.")
     if where.dry_run:
-        return _dry_run(config, where.mesh)
+        return _dry_run(config, where.mesh, where.topology)
     quiet()
     if where.processes is not None:
         _require_folder(where)
@@ -92,16 +99,20 @@ def _require_folder(where: Where) -> None:
         raise ValueError("out: got none for several processes, expected --out RUN, one for all.")
 
 
-def _dry_run(config: RunConfig, mesh: str) -> int:
+def _dry_run(config: RunConfig, mesh: str, topology: str | None) -> int:
     """Show what the run would take; sizes are simulated where this is a CPU."""
     from cem_jax.runs.dry_run import dry_run, told
 
     quiet()
-    if mesh not in PRESETS:
-        # Before JAX has begun, and of no effect where there are accelerators.
-        jax.config.update("jax_num_cpu_devices", MeshShape.parse(mesh, 1).devices)
-    shape = MeshShape.parse(mesh, jax.device_count())
-    print(told(dry_run(config, Layout.of(shape)), str(shape)))
+    if topology is not None:
+        devices = topology_devices(topology)
+    else:
+        if mesh not in PRESETS:
+            # Before JAX has begun, and of no effect where there are accelerators.
+            jax.config.update("jax_num_cpu_devices", MeshShape.parse(mesh, 1).devices)
+        devices = jax.devices()
+    shape = MeshShape.parse(mesh, len(devices))
+    print(told(dry_run(config, Layout(shape.build(devices))), str(shape)))
     return 0
 
 
