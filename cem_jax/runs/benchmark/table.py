@@ -131,6 +131,9 @@ COLUMNS: dict[str, Cell] = {
     RELATIVE_RATE.label: _ratio(RELATIVE_RATE),
     "temporary MB": _figure("temporary_bytes", 1e6, ",.2f"),
     BYTES_RATIO.label: _ratio(BYTES_RATIO),
+    "arguments MB": _figure("argument_bytes", 1e6, ",.1f"),
+    "sent MB": _figure("sent_bytes", 1e6, ",.1f"),
+    "arrays [B, L, D] sent": _figure("sent_arrays", 1.0, ",.2f"),
     "parameters": _figure("parameters", 1.0, ",.0f"),
     "compilations": _figure("compilations", 1.0, ".0f"),
     "rounds": lambda group, side: str(len(side.seconds) or ""),
@@ -146,6 +149,7 @@ NARROW: dict[str, Cell] = {
     "time/FLOPs": _median(TIME_OVER_FLOPS),
     "MB": _figure("temporary_bytes", 1e6, ",.1f"),
     "bytes": _ratio(BYTES_RATIO),
+    "sent MB": _figure("sent_bytes", 1e6, ",.1f"),
     "compilations": _figure("compilations", 1.0, ".0f"),
 }
 """Of the table on a terminal."""

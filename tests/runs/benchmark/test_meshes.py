@@ -1,0 +1,38 @@
+"""The scripts that compile for several devices, each in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[3] / "benchmarks"
+
+
+def figures(name, out, words):
+    """Of each side, by group and name."""
+    line = [sys.executable, str(SCRIPTS / f"{name}.py"), *words.split(), "--out", str(out)]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (out / f"{name}.png").is_file()
+    groups = json.loads((out / f"{name}.json").read_text())["groups"]
+    return {g["name"]: {s["name"]: s["figures"] for s in g["sides"]} for g in groups}
+
+
+@pytest.mark.slow
+def test_attention_sends_two_arrays_and_the_cem_one(tmp_path):
+    small = "--devices 2 --batch 2 --length 16 --dim 16 --heads 2"
+    (found,) = figures("context_traffic", tmp_path, small).values()
+    assert found.pop("mha") == {"sent_bytes": 2 * 4 * 2 * 16 * 16, "sent_arrays": 2}
+    assert {side["sent_arrays"] for side in found.values()} == {1}
+
+
+@pytest.mark.slow
+def test_fsdp_holds_half_of_the_state_and_sends_more(tmp_path):
+    small = "--devices 2 --batch 2 --length 16 --presets micro --families llama --meshes data fsdp"
+    found = figures("meshes", tmp_path, small)
+    data, fsdp = found["micro, data=2"]["llama"], found["micro, fsdp=2"]["llama"]
+    assert data["parameters"] == fsdp["parameters"]
+    assert 0.5 <= fsdp["argument_bytes"] / data["argument_bytes"] < 0.51
+    assert 0 < data["sent_bytes"] < fsdp["sent_bytes"]
