@@ -1,5 +1,5 @@
 from collections import Counter
-from itertools import chain
+from itertools import chain, islice
 
 import jax
 import numpy as np
@@ -34,6 +34,28 @@ def test_epochs_differ_in_order_and_not_in_rows():
     for epoch in epochs:
         assert Counter(epoch) == Counter(range(1, ROWS + 1))
     assert len({tuple(epoch) for epoch in epochs}) == len(epochs)
+
+
+def orders(seed, epochs, batch=BATCH):
+    """The order of the rows in each of so many epochs."""
+    pipeline = Pipeline(rows, batch=batch, seed=seed)
+    stream = chain.from_iterable(pipeline.rows_of(s).tolist() for s in range(epochs * ROWS))
+    return [tuple(islice(stream, ROWS)) for _ in range(epochs)]
+
+
+def test_the_order_of_an_epoch_is_that_of_seed_and_epoch_alone():
+    """As it has always been: a run that goes on elsewhere meets the same rows."""
+    assert orders(0, 3) == [
+        (1, 2, 4, 5, 9, 7, 10, 6, 0, 3, 8),
+        (9, 10, 1, 8, 2, 0, 3, 5, 4, 7, 6),
+        (7, 8, 2, 4, 1, 10, 3, 6, 5, 0, 9),
+    ]
+    assert orders(5, 4, batch=1) == orders(5, 4, batch=7)
+
+
+def test_no_seed_is_another_one_an_epoch_later():
+    met = [order for seed in range(4) for order in orders(seed, 4)]
+    assert len(set(met)) == len(met)
 
 
 def test_inputs_and_targets_stay_together():
