@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 SMALL = shlex.split(
     "--model.dim 16 --model.layers 1 --model.attention.energy.heads 2 "
@@ -26,3 +27,21 @@ def write_text(path: Path) -> Path:
 def arguments(text: Path, out: Path, *more: str) -> list[str]:
     """Of `cem`, to train it."""
     return ["train", "--data", str(text), *SMALL, "--out", str(out), *more]
+
+
+def stop_after(step: int, arguments: list[str], monkeypatch: Any) -> int:
+    """The status of a run that a signal reaches in this step of this start."""
+    # Imported here: the hook that checks types must be in place before.
+    from cem_jax.cli.main import main
+    from cem_jax.runs import fit
+
+    class AskedAfter(fit.StopSignals):
+        left = step
+
+        def __call__(self) -> bool:
+            self.left -= 1
+            return self.left == 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "stop_signals", AskedAfter)
+        return main(arguments)

@@ -11,6 +11,8 @@ from rich.table import Table
 from cem_jax.data import PreparedCorpus, printable
 from cem_jax.data.prepared import Manifest
 from cem_jax.data.prepared.inputs import SPLITS
+from cem_jax.data.prepared.shard_reader import ShardFile, ShardReader
+from cem_jax.data.prepared.shards import RowFormat
 from cem_jax.data.prepared.tally import Counts
 
 WIDE = 160
@@ -18,6 +20,9 @@ WIDE = 160
 
 READ = 1024
 """Rows that are read at a time where all are."""
+
+NAMED = 20
+"""Damaged shards that are named, at most."""
 
 
 def heading(corpus: PreparedCorpus) -> str:
@@ -86,19 +91,32 @@ def verified(corpus: PreparedCorpus) -> str:
     """Read every row of every shard again.
 
     Raises:
-        ValueError: one has other rows than were written.
+        ValueError: some have other rows than were written; all of them are named.
     """
-    for split in SPLITS:
-        rows, first = corpus.rows(split), 0
-        for shard in corpus.manifest.of_split(split):
-            digest, end = hashlib.sha256(), first + shard.rows
-            for start in range(first, end, READ):
-                found = rows.packed(slice(start, min(start + READ, end)))
-                digest.update(b"".join(rows.reader.form.encode(found)))
-            first = end
-            if digest.hexdigest() != shard.sha256:
-                raise ValueError(
-                    f"data: got {corpus.folder / shard.name} with other rows than were written, "
-                    f"expected SHA-256 {shard.sha256}; copy it again, or prepare the text again."
-                )
-    return f"all {len(corpus.manifest.shards)} shards hold the rows that were written"
+    files = [file for split in SPLITS for file in corpus.files(split)]
+    damaged = [why for file in files if (why := _damage(file, corpus.form)) is not None]
+    if damaged:
+        shown = "\n".join(damaged[:NAMED])
+        raise ValueError(
+            f"data: got {corpus.folder}, in which {len(damaged)} of {len(files)} shards do not hold "
+            f"the rows that were written, expected none:\n{shown}"
+        )
+    return f"all {len(files)} shards hold the rows that were written"
+
+
+def _damage(file: ShardFile, form: RowFormat) -> str | None:
+    """What is wrong with a shard."""
+    digest, reader = hashlib.sha256(), ShardReader([file], form)
+    try:
+        file.require_whole()
+        for start in range(0, len(reader), READ):
+            found = reader.read(np.arange(start, min(start + READ, len(reader))))
+            digest.update(b"".join(form.encode(found)))
+    except ValueError as error:
+        return str(error)
+    if digest.hexdigest() == file.shard.sha256:
+        return None
+    return (
+        f"data: got {file.path} with other rows than were written, expected SHA-256 "
+        f"{file.shard.sha256}; copy it again, or prepare the text again."
+    )

@@ -52,6 +52,9 @@ class Rows(Protocol):
     def padded(self, multiple: int) -> Rows:
         """With empty rows at the end, up to a multiple; an empty row predicts nothing."""
 
+    def where(self, number: int) -> str:
+        """Where a row lies, for a message."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PackedRows:
@@ -98,6 +101,10 @@ class PackedRows:
         """With empty rows at the end, up to a multiple; an empty row predicts nothing."""
         pad = ((0, -len(self) % multiple), (0, 0))
         return PackedRows(*(np.pad(x, pad) for x in (self.tokens, self.segment, self.position)))
+
+    def where(self, number: int) -> str:
+        """Where a row lies: its number."""
+        return str(number)
 
 
 def pack(documents: Iterable[Sequence[int] | np.ndarray], length: int) -> PackedRows:

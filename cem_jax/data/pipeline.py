@@ -35,8 +35,20 @@ class Pipeline:
         self._dataset: Any = _shuffled(_Indices(len(rows)), seed).batch(batch)
 
     def batch(self, step: int, rows: slice | np.ndarray = ALL) -> Batch:
-        """The batch of step ``step``, from 0, or some of its rows."""
-        return self.rows.batch(self.rows_of(step)[rows])
+        """The batch of step ``step``, from 0, or some of its rows.
+
+        Raises:
+            ValueError: they cannot be read.
+        """
+        numbers = self.rows_of(step)[rows]
+        try:
+            return self.rows.batch(numbers)
+        except ValueError as error:
+            raise ValueError(f"{error} The batch of step {step + 1:,} needs it.") from error
+
+    def where(self, step: int) -> str:
+        """Where the rows of a step lie, for a message."""
+        return ", ".join(self.rows.where(number) for number in self.rows_of(step).tolist())
 
     def rows_of(self, step: int) -> np.ndarray:
         """The numbers of its rows, ``[B]``."""

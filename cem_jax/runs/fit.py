@@ -107,7 +107,7 @@ def fit(
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:
             _set_suspect_aside(checkpoints, error.suspect, line)
-            where = ", ".join(map(str, pipeline.rows_of(error.step - 1)))
+            where = pipeline.where(error.step - 1)
             message = f"{error} The batch of that step is the rows {where} of the training text."
             raise NonFiniteError(message, error.step) from error
         except StoppedError as error:

@@ -9,12 +9,11 @@ import jax
 import numpy as np
 import pytest
 import small_run
+from small_run import stop_after
 
 from cem_jax.cli.main import main
-from cem_jax.runs import fit
 from cem_jax.runs.loading import load
 from cem_jax.runs.lock import locked
-from cem_jax.runs.stopping import StopSignals
 
 
 @pytest.fixture(autouse=True)
@@ -37,28 +36,6 @@ def assert_ended_equal(trained, path):
 def metrics(path):
     lines = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
-
-
-class AskedAfter(StopSignals):
-    """As if a signal came in step ``step``."""
-
-    step = 5
-
-    def __init__(self, tell):
-        super().__init__(tell)
-        self.left = self.step
-
-    def __call__(self):
-        self.left -= 1
-        return self.left == 0
-
-
-def stop_after(step, arguments, monkeypatch):
-    """The status of a run that a signal reaches in this step."""
-    with monkeypatch.context() as patch:
-        patch.setattr(AskedAfter, "step", step)
-        patch.setattr(fit, "stop_signals", AskedAfter)
-        return main(arguments)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 from cem_jax.data.prepared.manifest import MANIFEST, PLAN, Manifest
 from cem_jax.data.prepared.prepare import TOKENIZER
 from cem_jax.data.prepared.rows import PreparedRows
-from cem_jax.data.prepared.shards import RowFormat, ShardReader
+from cem_jax.data.prepared.shard_reader import ShardFile, ShardReader
+from cem_jax.data.prepared.shards import RowFormat
 from cem_jax.data.tokenizer import Tokenizer, load_tokenizer
 
 
@@ -56,10 +57,24 @@ class PreparedCorpus:
         return self.folder / TOKENIZER
 
     def rows(self, split: str) -> PreparedRows:
-        """The rows of a split."""
-        form = RowFormat(self.manifest.length, self.manifest.dtype)
-        reader = ShardReader(self.folder, self.manifest.of_split(split), form)
+        """The rows of a split.
+
+        Raises:
+            ValueError: a shard is not the file that was written (`ShardFile.require_whole`).
+        """
+        reader = ShardReader(self.files(split), self.form)
+        for file in reader.files:
+            file.require_whole()
         return PreparedRows(reader, range(len(reader)))
+
+    @property
+    def form(self) -> RowFormat:
+        """How its rows are stored."""
+        return RowFormat(self.manifest.length, self.manifest.dtype)
+
+    def files(self, split: str) -> list[ShardFile]:
+        """The shards of a split, none of them opened."""
+        return [ShardFile(self.folder / s.name, s) for s in self.manifest.of_split(split)]
 
     def utf8_bytes(self, split: str) -> int:
         """The bytes of a split's documents."""

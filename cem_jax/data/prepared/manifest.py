@@ -55,7 +55,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json``, whole or not at all."""
-        write_json(folder / MANIFEST, {"format": FORMAT, **dataclasses.asdict(self)})
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        write_json(folder / MANIFEST, {**content, "checksum": _checksum(content)})
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -73,6 +74,10 @@ class Manifest:
                 f"expected a complete one; run the same cem data prepare again, which goes on."
             )
         content = read_json(path)
+        checksum = content.pop("checksum", None)
+        # Folders have none that were prepared before there was one.
+        if checksum not in (None, _checksum(content)):
+            raise _damaged(path, ValueError("its checksum is that of another content"))
         if (found := content.pop("format", None)) != FORMAT:
             raise ValueError(
                 f"data: got {folder} in the form {found}, expected {FORMAT}; prepare the text "
@@ -84,11 +89,12 @@ class Manifest:
             manifest = cls(**{**content, "shards": shards, "tally": tally})
         except (KeyError, TypeError, AttributeError) as error:
             raise _damaged(path, error) from error
-        if missing := [shard.name for shard in shards if not is_whole(folder, shard)]:
+        if missing := [shard for shard in shards if not is_whole(folder, shard)]:
             raise ValueError(
-                f"data: got {folder}, in which {missing[0]} and {len(missing) - 1} other shards "
-                f"are missing or have another size, expected all; copy the folder again, or remove "
-                f"its {MANIFEST} and run the same cem data prepare again."
+                f"data: got {folder}, in which {missing[0].name} and {len(missing) - 1} other "
+                f"shards are missing or have another size, expected all (the first with "
+                f"{missing[0].size:,} bytes); copy the folder again, or remove its {MANIFEST} and "
+                f"run the same cem data prepare again."
             )
         return manifest
 
@@ -97,6 +103,10 @@ def is_whole(folder: Path, shard: Shard) -> bool:
     """Whether the file of a shard is there with its size."""
     path = folder / shard.name
     return path.is_file() and path.stat().st_size == shard.size
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cem_jax.data.packing import Batch, PackedRows
-from cem_jax.data.prepared.shards import ShardReader
+from cem_jax.data.prepared.shard_reader import ShardReader
 
 COUNTED = 1024
 """Rows that are read at a time where targets are counted."""
@@ -41,7 +41,7 @@ class PreparedRows:
     def predicted(self) -> int:
         """How many targets the rows hold: from the manifest for all of them, else counted."""
         if self.numbers == range(len(self.reader)):
-            return sum(shard.targets for shard in self.reader.shards)
+            return sum(file.shard.targets for file in self.reader.files)
         starts = range(0, len(self), COUNTED)
         return sum(int(self.batch(slice(s, s + COUNTED)).mask.sum()) for s in starts)
 
@@ -75,3 +75,7 @@ class PreparedRows:
     def padded(self, multiple: int) -> PreparedRows:
         """With empty rows at the end, up to a multiple; an empty row predicts nothing."""
         return dataclasses.replace(self, empty=self.empty + -len(self) % multiple)
+
+    def where(self, number: int) -> str:
+        """Where a row lies: its number in a shard, and the file."""
+        return self.reader.where(self.numbers[number])

@@ -1,4 +1,4 @@
-"""Shards: packed rows as records of ArrayRecord files, written in order and read at random.
+"""Shards: packed rows as records of ArrayRecord files, and how they are written.
 
 A record is a row: its L + 1 pieces and then their L + 1 segments, each little-endian in 2 bytes
 where both fit, else in 4. Positions follow from the segments.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +19,11 @@ from cem_jax.data.packing import PackedRows, positions
 DRAFT = ".part"
 """How files end that are not whole yet."""
 
-OPEN = 256
-"""Shards that are open at a time: systems allow about a thousand files."""
-
 WRITING = "group_size:1,zstd:1"
 """One record is decoded for one that is read."""
 
-READING = "readahead_buffer_size:0,max_parallelism:0"
+ENDS = 3 << 16
+"""The bytes of a file's begin, and of its end, that it is known by; the index of its rows is there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +37,7 @@ class Shard:
         targets: how many the rows hold.
         size: of the file, in bytes.
         sha256: of the rows as they are before they are compressed.
+        ends: `ends_of` the file; empty where it was written before there was one.
     """
 
     name: str
@@ -48,6 +46,7 @@ class Shard:
     targets: int
     size: int
     sha256: str
+    ends: str = ""
 
 
 class RowFormat(NamedTuple):
@@ -60,6 +59,11 @@ class RowFormat(NamedTuple):
     def of(cls, length: int, vocab_size: int) -> RowFormat:
         """The smallest that holds every piece and every segment."""
         return cls(length, "<u2" if max(vocab_size - 1, length + 1) < 1 << 16 else "<u4")
+
+    @property
+    def record_bytes(self) -> int:
+        """The bytes of a row."""
+        return 2 * (self.length + 1) * np.dtype(self.dtype).itemsize
 
     def encode(self, rows: PackedRows) -> list[bytes]:
         """A record for each row."""
@@ -105,7 +109,21 @@ class ShardWriter:
         settle(self._draft, self._path)
         size = self._path.stat().st_size
         digest = self._hash.hexdigest()
-        return Shard(self._path.name, self._split, self._rows, self._targets, size, digest)
+        ends = ends_of(self._path)
+        return Shard(self._path.name, self._split, self._rows, self._targets, size, digest, ends)
+
+
+def ends_of(path: Path) -> str:
+    """SHA-256 of the first and the last `ENDS` bytes of a file.
+
+    Cheap whatever its size; files of other rows differ there, as the end says where each row lies.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        digest.update(file.read(ENDS))
+        file.seek(max(0, path.stat().st_size - ENDS))
+        digest.update(file.read(ENDS))
+    return digest.hexdigest()
 
 
 def settle(draft: Path, path: Path) -> None:
@@ -113,46 +131,3 @@ def settle(draft: Path, path: Path) -> None:
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(path)
-
-
-class ShardReader:
-    """The rows of several shards, numbered through.
-
-    Args:
-        folder: where they lie.
-        shards: in their order.
-        form: how rows are stored.
-    """
-
-    def __init__(self, folder: Path, shards: tuple[Shard, ...], form: RowFormat) -> None:
-        self.form, self.shards = form, shards
-        self._folder = folder
-        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
-        self._open: OrderedDict[int, Any] = OrderedDict()
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def read(self, numbers: np.ndarray) -> PackedRows:
-        """The rows of these numbers, in their order."""
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
-            raise IndexError(f"rows: got {numbers}, expected 0 to {len(self) - 1}.")
-        of = np.searchsorted(self._starts, numbers, side="right") - 1
-        records: list[bytes] = [b""] * len(numbers)
-        for shard in np.unique(of):
-            places = np.flatnonzero(of == shard)
-            found = self._reader(int(shard)).read((numbers[places] - self._starts[shard]).tolist())
-            for place, record in zip(places, found, strict=True):
-                records[place] = record
-        return self.form.decode(records)
-
-    def _reader(self, shard: int) -> Any:
-        from array_record.python import array_record_module
-
-        if shard not in self._open:
-            if len(self._open) >= OPEN:
-                self._open.popitem(last=False)[1].close()
-            path = self._folder / self.shards[shard].name
-            self._open[shard] = array_record_module.ArrayRecordReader(str(path), READING)
-        self._open.move_to_end(shard)
-        return self._open[shard]

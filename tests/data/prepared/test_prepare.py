@@ -205,6 +205,12 @@ def test_a_folder_that_is_not_whole_is_refused(reference, tmp_path):
     out = tmp_path / "p"
     shutil.copytree(reference, out)
     manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps(manifest).replace("concat-split", "best-fit"))
+    with pytest.raises(
+        ValueError, match=r"manifest\.json \(ValueError: its checksum is that of an"
+    ):
+        Manifest.read(out)
+    del manifest["checksum"]
     (out / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
     with pytest.raises(ValueError, match="in the form 2, expected 1; prepare the text again"):
         Manifest.read(out)
@@ -222,6 +228,7 @@ def test_another_tokenizer_in_the_folder_is_refused(reference, tmp_path):
     out = tmp_path / "p"
     shutil.copytree(reference, out)
     manifest = json.loads((out / "manifest.json").read_text())
+    del manifest["checksum"]
     manifest["tokenizer_hash"] = "0" * 64
     (out / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=r"prepared with a tokenizer of 258 pieces .*000000000000"):

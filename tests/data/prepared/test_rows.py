@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from cem_jax.data import Pipeline, pack
-from cem_jax.data.prepared import PreparedRows, shards
-from cem_jax.data.prepared.shards import RowFormat, ShardReader, ShardWriter
+from cem_jax.data.prepared import PreparedRows, shard_reader
+from cem_jax.data.prepared.shard_reader import ShardFile, ShardReader
+from cem_jax.data.prepared.shards import RowFormat, ShardWriter
 
 LENGTH = 6
 
@@ -26,8 +27,8 @@ def rows(tmp_path):
     for number, (start, end) in enumerate(pairwise(bounds)):
         writer = ShardWriter(tmp_path / f"{number}", "train", form)
         writer.write(packed.select(slice(start, end)))
-        written.append(writer.close())
-    reader = ShardReader(tmp_path, tuple(written), form)
+        written.append(ShardFile(tmp_path / f"{number}", writer.close()))
+    reader = ShardReader(written, form)
     return PreparedRows(reader, range(len(reader)))
 
 
@@ -39,7 +40,7 @@ def same(left, right):
 
 @pytest.mark.parametrize("open_at_once", [1, 2, 256])
 def test_rows_on_disk_are_the_rows_in_memory(rows, monkeypatch, open_at_once):
-    monkeypatch.setattr(shards, "OPEN", open_at_once)
+    monkeypatch.setattr(shard_reader, "OPEN", open_at_once)
     assert (len(rows), rows.length, rows.predicted) == (len(packed), LENGTH, packed.predicted)
     for chosen in (slice(None), slice(3, 9), slice(None, None, 3), [7, 0, 7, 5], np.array([4])):
         same(rows.batch(chosen), packed.batch(chosen))
