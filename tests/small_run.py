@@ -34,8 +34,9 @@ def stop_after(step: int, arguments: list[str], monkeypatch: Any) -> int:
     # Imported here: the hook that checks types must be in place before.
     from cem_jax.cli.main import main
     from cem_jax.runs import fit
+    from cem_jax.runs.stopping import StopSignals
 
-    class AskedAfter(fit.StopSignals):
+    class AskedAfter(StopSignals):
         left = step
 
         def __call__(self) -> bool:

@@ -80,9 +80,9 @@ class Inspect:
     """The split that they are of: train, valid or test."""
 
     verify: bool = False
-    """Read all rows, and compare them with the hashes in the manifest; every damaged shard is named.
-    cem train compares what is cheap: the size of each file, the number of its rows, and the bytes at
-    its ends. A row that was damaged between them stops the step that reads it."""
+    """Read all rows, and compare them with the hashes in the manifest; damaged shards are named. At
+    its start cem train compares what is cheap: the size of each file, the number of its rows, and
+    the bytes at its ends. A row that was damaged since stops the step that reads it."""
 
 
 def main(arguments: list[str]) -> int:

@@ -98,8 +98,8 @@ def verified(corpus: PreparedCorpus) -> str:
     if damaged:
         shown = "\n".join(damaged[:NAMED])
         raise ValueError(
-            f"data: got {corpus.folder}, in which {len(damaged)} of {len(files)} shards do not hold "
-            f"the rows that were written, expected none:\n{shown}"
+            f"data: got {corpus.folder}, in which {len(damaged)} of {len(files)} shards do not "
+            f"hold the rows that were written, expected none:\n{shown}"
         )
     return f"all {len(files)} shards hold the rows that were written"
 

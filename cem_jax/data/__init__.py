@@ -1,5 +1,6 @@
 """Text to batches: corpora, tokenizers, packed rows, and the batch of a step. Knows no model."""
 
+from cem_jax.data.ahead import ReadAhead
 from cem_jax.data.byte_tokenizer import ByteTokenizer
 from cem_jax.data.corpora import CORPORA, Corpus, builtin_corpus
 from cem_jax.data.packing import Batch, PackedRows, Rows, pack
@@ -20,6 +21,7 @@ __all__ = [
     "Pipeline",
     "PrepareConfig",
     "PreparedCorpus",
+    "ReadAhead",
     "Rows",
     "SentencePieceTokenizer",
     "Tokenizer",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flax import nnx
 from rich.console import Console
 
-from cem_jax.data import Batch, Pipeline
+from cem_jax.data import Batch, Pipeline, ReadAhead
 from cem_jax.evaluation.perplexity import RowNats, make_row_nats
 from cem_jax.inference import Sampling
 from cem_jax.models import Transformer, parameter_axes
@@ -91,7 +91,9 @@ def fit(
     sampler = Sampler(graph, text.tokenizer, training.length, Sampling(seed=training.seed))
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
-    with checkpoints, line, stop_signals(line.say) as stop:
+    shape = (training.batch, training.length)
+    batches = ReadAhead(_placed(pipeline, layout.batch, shape), end=training.steps)
+    with checkpoints, line, batches, stop_signals(line.say) as stop:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
@@ -102,7 +104,6 @@ def fit(
             _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
         )
         step = make_step(graph, optimiser, layout.scope)
-        batches = _placed(pipeline, layout.batch, (training.batch, training.length))
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)
         except NonFiniteError as error:

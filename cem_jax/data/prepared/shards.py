@@ -23,7 +23,7 @@ WRITING = "group_size:1,zstd:1"
 """One record is decoded for one that is read."""
 
 ENDS = 3 << 16
-"""The bytes of a file's begin, and of its end, that it is known by; the index of its rows is there."""
+"""The bytes at either end of a file that it is known by; the index of its rows is at one."""
 
 
 @dataclasses.dataclass(frozen=True)
