@@ -9,8 +9,10 @@ from typing import NamedTuple
 from cem_jax.runs.benchmark.quantities import (
     BYTES_RATIO,
     RELATIVE_RATE,
+    TEXT_RATE,
     TIME_OVER_FLOPS,
     TIME_RATIO,
+    TOKEN_RATE,
     Quantity,
     spread,
 )
@@ -222,4 +224,20 @@ TARGETS = (
         medians(TIME_RATIO, _is_compile_time),
     ),
     Target("9", "programs that further calls compile", 0, False, "compiling", compiled_again),
+    Target(
+        "10",
+        "batches from prepared shards / training steps of the preset tiny: tokens a second",
+        20,
+        True,
+        "data_feed",
+        medians(TOKEN_RATE),
+    ),
+    Target(
+        "11",
+        "cem data prepare, one process / its tokenizer alone: bytes a second",
+        0.7,
+        True,
+        "data_feed",
+        medians(TEXT_RATE),
+    ),
 )

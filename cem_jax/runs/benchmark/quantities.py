@@ -72,13 +72,21 @@ def time_over_flops(group: Group, side: Measured) -> list[float]:
     return [ratio / flops[0] for ratio in time_ratios(group, side)] if flops else []
 
 
-def relative_rates(group: Group, side: Measured) -> list[float]:
-    """FLOPs a second over those of the baseline in the same round."""
-    return [1 / ratio for ratio in time_over_flops(group, side)]
+def rate_ratios(name: str) -> Callable[[Group, Measured], list[float]]:
+    """A figure per second over that of the baseline in the same round."""
+    amounts = figure_ratio(name)
+
+    def of(group: Group, side: Measured) -> list[float]:
+        amount = amounts(group, side)
+        return [amount[0] / ratio for ratio in time_ratios(group, side)] if amount else []
+
+    return of
 
 
 TIME_RATIO = Quantity("time / baseline", time_ratios)
 FLOP_RATIO = Quantity("FLOPs / baseline", figure_ratio("flops"))
 BYTES_RATIO = Quantity("temporary bytes / baseline", figure_ratio("temporary_bytes"))
 TIME_OVER_FLOPS = Quantity("time ratio / FLOP ratio", time_over_flops)
-RELATIVE_RATE = Quantity("FLOP/s / baseline", relative_rates)
+RELATIVE_RATE = Quantity("FLOP/s / baseline", rate_ratios("flops"))
+TOKEN_RATE = Quantity("tokens/s / baseline", rate_ratios("tokens"))
+TEXT_RATE = Quantity("MB/s / baseline", rate_ratios("text_bytes"))

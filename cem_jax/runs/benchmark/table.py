@@ -12,8 +12,10 @@ from cem_jax.runs.benchmark.quantities import (
     BYTES_RATIO,
     FLOP_RATIO,
     RELATIVE_RATE,
+    TEXT_RATE,
     TIME_OVER_FLOPS,
     TIME_RATIO,
+    TOKEN_RATE,
     Quantity,
     spread,
 )
@@ -99,10 +101,13 @@ def said(values: list[float]) -> str:
     return f"{middle.median:.3f}{brackets}"
 
 
-def _rate(group: Group, side: Measured) -> str:
-    if not side.seconds or "flops" not in side.figures:
-        return ""
-    return f"{side.figures['flops'] / spread(side.seconds).median / 1e9:,.1f}"
+def _rate(name: str, unit: float, form: str) -> Cell:
+    def cell(group: Group, side: Measured) -> str:
+        if not side.seconds or name not in side.figures:
+            return ""
+        return format(side.figures[name] / spread(side.seconds).median / unit, form)
+
+    return cell
 
 
 def _figure(name: str, unit: float, form: str) -> Cell:
@@ -127,8 +132,12 @@ COLUMNS: dict[str, Cell] = {
     TIME_RATIO.label: _ratio(TIME_RATIO),
     FLOP_RATIO.label: _ratio(FLOP_RATIO),
     TIME_OVER_FLOPS.label: _ratio(TIME_OVER_FLOPS),
-    "GFLOP/s": _rate,
+    "GFLOP/s": _rate("flops", 1e9, ",.1f"),
     RELATIVE_RATE.label: _ratio(RELATIVE_RATE),
+    "tokens/s": _rate("tokens", 1.0, ",.0f"),
+    TOKEN_RATE.label: _ratio(TOKEN_RATE),
+    "MB/s": _rate("text_bytes", 1e6, ",.2f"),
+    TEXT_RATE.label: _ratio(TEXT_RATE),
     "temporary MB": _figure("temporary_bytes", 1e6, ",.2f"),
     BYTES_RATIO.label: _ratio(BYTES_RATIO),
     "arguments MB": _figure("argument_bytes", 1e6, ",.1f"),
@@ -147,6 +156,8 @@ NARROW: dict[str, Cell] = {
     "time ratio": _ratio(TIME_RATIO),
     "FLOPs": _ratio(FLOP_RATIO),
     "time/FLOPs": _median(TIME_OVER_FLOPS),
+    TOKEN_RATE.label: _median(TOKEN_RATE),
+    TEXT_RATE.label: _median(TEXT_RATE),
     "MB": _figure("temporary_bytes", 1e6, ",.1f"),
     "bytes": _ratio(BYTES_RATIO),
     "sent MB": _figure("sent_bytes", 1e6, ",.1f"),

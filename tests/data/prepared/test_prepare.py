@@ -206,9 +206,7 @@ def test_a_folder_that_is_not_whole_is_refused(reference, tmp_path):
     shutil.copytree(reference, out)
     manifest = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps(manifest).replace("concat-split", "best-fit"))
-    with pytest.raises(
-        ValueError, match=r"manifest\.json \(ValueError: its checksum is that of"
-    ):
+    with pytest.raises(ValueError, match=r"manifest\.json \(ValueError: its checksum is that of"):
         Manifest.read(out)
     del manifest["checksum"]
     (out / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))

@@ -6,9 +6,11 @@ import common
 import jax
 import jax.numpy as jnp
 import pytest
+import small_run
 from layers import LayerShape, Sublayer, attention, mlp
 
 from cem_jax import DescentConfig
+from cem_jax.runs.benchmark.quantities import TEXT_RATE, TOKEN_RATE
 from cem_jax.runs.benchmark.record import read
 
 LAYER = "--batch 2 --dim 16 --heads 2 --features 24"
@@ -78,6 +80,28 @@ def test_the_product_is_the_baseline_of_rates(measured):
     record, _ = measured("machine_rate")
     assert record.groups[0].baseline == "product 32 x 32"
     assert record.groups[0].base().figures == {"flops": 2 * 32**3}
+
+
+@pytest.mark.slow
+def test_batches_and_preparing_are_set_beside_training_and_encoding(tmp_path, monkeypatch):
+    script, source = importlib.import_module("data_feed"), small_run.write_text(tmp_path / "a.txt")
+    monkeypatch.setattr("sys.argv", ["/somewhere/data_feed.py"])
+    words = f"--source {source} --tokenizer train:330 --model llama --batch 2 --length 16"
+    arguments = [*words.split(), "--rounds", "1", "--out", str(tmp_path), "--note", "shared"]
+    assert common.start(script.Options, script.plan, arguments) == 0
+    record = read(tmp_path / "data_feed.json")
+    assert record.complete
+    assert record.settings["note"] == "shared"
+    feeding, training, preparing = record.groups
+    assert [side.figures for side in feeding.sides] == [{"tokens": 32}] * 3
+    assert TOKEN_RATE.of(feeding, feeding.sides[1]) == [
+        pytest.approx(feeding.sides[0].seconds[0] / feeding.sides[1].seconds[0])
+    ]
+    assert [side.name for side in training.sides] == ["read between steps", "read ahead"]
+    # 36 documents to train on, and one of each other split.
+    (size,) = {side.figures["text_bytes"] for side in preparing.sides}
+    assert 0.9 < size / len(source.read_bytes()) < 0.98
+    assert len(TEXT_RATE.of(preparing, preparing.sides[1])) == 1
 
 
 def test_whole_logits_need_quadratic_memory(measured):
