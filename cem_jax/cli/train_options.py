@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cem_jax.cli.overrides import apply, options_of
-from cem_jax.data import CORPORA, PreparedCorpus, check_spec, is_prepared
+from cem_jax.data import CORPORA, check_spec, open_prepared
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
@@ -61,7 +61,9 @@ class Choice:
     4 MB), or a path of your own: a text file, a folder of text files, .txt.xz, .jsonl with
     {"text": ...} on each line, .jsonl.xz, .jsonl.zst. It is split by document into 90 percent to
     learn from, 5 for validation and 5 for the test. Text that does not fit in memory is prepared
-    once: the folder of cem data prepare is a text too, and brings its tokenizer and splits."""
+    once: the folder of cem data prepare is a text too, and brings its tokenizer and splits. Several
+    such folders are mixed by a file MIXTURE.toml with a table for each: [books], and in it
+    folder = "prepared/books" and weight = 0.7, how often its rows are drawn."""
 
     tokenizer: str = DataConfig.tokenizer
     """byte (256 bytes), train:VOCAB (byte-pair encoding of VOCAB pieces, trained on the training
@@ -174,9 +176,8 @@ def _tokenizer_of(choice: Any) -> str:
     if choice.tokenizer != DataConfig.tokenizer:
         return str(choice.tokenizer)
     own = [] if choice.start is None else [RunFolder(choice.start).tokenizer]
-    data = os.path.expanduser(choice.data)
-    if is_prepared(data):
-        own.append(PreparedCorpus.open(Path(data)).tokenizer_folder)
+    if (prepared := open_prepared(os.path.expanduser(choice.data))) is not None:
+        own.append(prepared.tokenizer_folder)
     return next((str(folder) for folder in own if folder.is_dir()), DataConfig.tokenizer)
 
 

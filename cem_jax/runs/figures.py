@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from flax import nnx
@@ -29,6 +30,8 @@ def split_figures(
 ) -> dict[str, Any]:
     """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
+    All tokens count alike. Of a mixture each source's are beside them, in ``valid_by_source``.
+
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
         params: of the model.
@@ -37,9 +40,14 @@ def split_figures(
     """
     result: dict[str, Any] = {}
     for split in splits:
-        rows, size = text.rows[split], text.utf8_bytes(split)
-        reached = perplexity(row_nats, params, rows, batch=evaluated_rows(rows), utf8_bytes=size)
-        result |= _flat(split, reached)
+        parts = {
+            name: perplexity(row_nats, params, rows, batch=evaluated_rows(rows), utf8_bytes=size)
+            for name, (rows, size) in text.parts(split).items()
+        }
+        sums = (sum(each) for each in zip(*map(dataclasses.astuple, parts.values()), strict=True))
+        result |= _flat(split, Perplexity(*sums))
+        if len(parts) > 1:
+            result[f"{split}_by_source"] = {name: _flat(split, p) for name, p in parts.items()}
     return result
 
 

@@ -39,7 +39,7 @@ class LoadedRun:
 
     folder: RunFolder
     config: RunConfig
-    hashes: dict[str, str | None]
+    hashes: dict[str, Any]
     tokenizer: Tokenizer | None
     graph: nnx.GraphDef[Any]
     params: dict[str, Any]

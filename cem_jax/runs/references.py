@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cem_jax.data import PreparedCorpus, make_tokenizer
+from cem_jax.data import Corpus, make_tokenizer
 from cem_jax.evaluation.kneser_ney import kneser_ney
 from cem_jax.runs.text import Text
 
@@ -30,7 +30,7 @@ def references(text: Text) -> dict[str, dict[str, float]]:
         empty for a text too large to count in memory, or prepared, of which only rows are left.
     """
     corpus = text.corpus
-    if isinstance(corpus, PreparedCorpus) or text.rows["train"].predicted > MOST:
+    if not isinstance(corpus, Corpus) or text.rows["train"].predicted > MOST:
         return {}
     own = {split: text.documents[split] for split in ("train", "test")}
     result = {_name(text.tokenizer): _orders(own, text.tokenizer.vocab_size, text)}

@@ -48,9 +48,10 @@ def table(summaries: list[dict[str, Any]], title: str) -> Table:
     for label, key, form in ROWS:
         if any(key in summary for summary in summaries):
             result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
-    for name in dict.fromkeys(name for summary in summaries for name in _references(summary)):
-        cells = [_cell(_references(summary), name, ".4f") for summary in summaries]
-        result.add_row(f"  {name}", *cells)
+    for beside in (_by_source, _references):
+        for name in dict.fromkeys(name for summary in summaries for name in beside(summary)):
+            cells = [_cell(beside(summary), name, ".4f") for summary in summaries]
+            result.add_row(f"  {name}", *cells)
     return result
 
 
@@ -71,6 +72,15 @@ ROWS = (
     ),
 )
 """Label, key in ``summary.json`` and format of each row."""
+
+
+def _by_source(summary: dict[str, Any]) -> dict[str, float]:
+    return {
+        f"{source}, {split} {name.replace('_', ' ')}": figures[f"{split}_{name}"]
+        for split in ("valid", "test")
+        for source, figures in summary.get(f"{split}_by_source", {}).items()
+        for name in ("loss", "bits_per_byte")
+    }
 
 
 def _references(summary: dict[str, Any]) -> dict[str, float]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cem_jax.data import (
     Corpus,
+    Mixture,
     PreparedCorpus,
     Rows,
     Tokenizer,
-    is_prepared,
     load_corpus,
     make_tokenizer,
+    open_prepared,
     pack,
 )
 from cem_jax.data.tokenizer import TRAIN
@@ -29,14 +29,14 @@ class Text:
     """A corpus, a tokenizer, and the pieces of the three splits.
 
     Attributes:
-        corpus: the documents, or the folder that they were prepared in.
+        corpus: the documents, or the folder that they were prepared in, or a mixture of some.
         tokenizer: makes pieces of them.
         documents: for each of these splits the pieces of each document, BOS and EOS included;
             none where they were prepared.
         rows: for each of these splits the packed rows.
     """
 
-    corpus: Corpus | PreparedCorpus
+    corpus: Corpus | PreparedCorpus | Mixture
     tokenizer: Tokenizer
     documents: dict[str, list[np.ndarray]]
     rows: dict[str, Rows]
@@ -61,8 +61,8 @@ class Text:
         Raises:
             ValueError: there is no such text, or it was prepared for another length or tokenizer.
         """
-        if is_prepared(data.source):
-            return cls._prepared(data, length, tokenizer, splits)
+        if (prepared := open_prepared(data.source)) is not None:
+            return cls._prepared(prepared, data, length, tokenizer, splits)
         corpus = load_corpus(data.source)
         if tokenizer is None:
             tokenizer = make_tokenizer(data.tokenizer, corpus.train)
@@ -72,20 +72,24 @@ class Text:
 
     @classmethod
     def _prepared(
-        cls, data: DataConfig, length: int, tokenizer: Tokenizer | None, splits: tuple[str, ...]
+        cls,
+        corpus: PreparedCorpus | Mixture,
+        data: DataConfig,
+        length: int,
+        tokenizer: Tokenizer | None,
+        splits: tuple[str, ...],
     ) -> Text:
-        """From a folder that has rows already."""
-        corpus = PreparedCorpus.open(Path(data.source))
+        """Of rows that are there already."""
         if tokenizer is None:
             tokenizer = corpus.tokenizer
             # One that is to be trained would be trained on text that is not there.
             if not data.tokenizer.startswith(TRAIN):
                 tokenizer = make_tokenizer(data.tokenizer, ())
-            elif data.tokenizer != corpus.manifest.plan["tokenizer"]:
+            elif data.tokenizer != corpus.tokenizer_spec:
                 raise ValueError(
                     f"tokenizer: got {data.tokenizer} for {data.source}, which was prepared with "
-                    f"{corpus.manifest.plan['tokenizer']}, expected its own; leave --tokenizer "
-                    f"out, or prepare the text again."
+                    f"{corpus.tokenizer_spec}, expected its own; leave --tokenizer out, or prepare "
+                    f"the text again."
                 )
         corpus.require(length, tokenizer)
         return cls(corpus, tokenizer, {}, {split: corpus.rows(split) for split in splits})
@@ -94,16 +98,24 @@ class Text:
         """The bytes of a split's documents."""
         return self.corpus.utf8_bytes(split)
 
-    def hashes(self) -> dict[str, str]:
+    def parts(self, split: str) -> dict[str, tuple[Rows, int]]:
+        """Rows and bytes of a split by source; under its own name where there is one source."""
+        if not isinstance(self.corpus, Mixture):
+            return {self.corpus.name: (self.rows[split], self.utf8_bytes(split))}
+        sources = {name: source.corpus for name, source in self.corpus.sources.items()}
+        return {name: (each.rows(split), each.utf8_bytes(split)) for name, each in sources.items()}
+
+    def hashes(self) -> dict[str, Any]:
         """What a checkpoint must agree with."""
-        return {"corpus": self.corpus.content_hash(), "tokenizer": self.tokenizer.content_hash()}
+        corpus = self.corpus
+        mixture = {"mixture": corpus.identity()} if isinstance(corpus, Mixture) else {}
+        own = {"corpus": self.corpus.content_hash(), "tokenizer": self.tokenizer.content_hash()}
+        return {**mixture, **own}
 
 
 def corpus_hash(source: str) -> str:
     """`Text.hashes` of the corpus alone, without a tokenizer."""
-    path = Path(source)
-    corpus = PreparedCorpus.open(path) if is_prepared(source) else load_corpus(source)
-    return corpus.content_hash()
+    return (open_prepared(source) or load_corpus(source)).content_hash()
 
 
 def _pieces(corpus: Any, split: str, tokenizer: Tokenizer) -> list[np.ndarray]:

@@ -56,6 +56,11 @@ class PreparedCorpus:
         """Where its tokenizer lies."""
         return self.folder / TOKENIZER
 
+    @property
+    def tokenizer_spec(self) -> str:
+        """What was asked for when it was prepared."""
+        return str(self.manifest.plan["tokenizer"])
+
     def rows(self, split: str) -> PreparedRows:
         """The rows of a split.
 

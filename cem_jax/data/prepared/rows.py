@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,3 +80,21 @@ class PreparedRows:
     def where(self, number: int) -> str:
         """Where a row lies: its number in a shard, and the file."""
         return self.reader.where(self.numbers[number])
+
+
+class Share(NamedTuple):
+    """Neighbouring rows of one source, and how often one of them is drawn beside other sources'."""
+
+    rows: int
+    weight: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedRows(PreparedRows):
+    """Rows of several sources, one after the other; some of them selected are rows like others.
+
+    Attributes:
+        shares: in their order, all rows together.
+    """
+
+    shares: tuple[Share, ...] = ()
