@@ -113,12 +113,14 @@ def _prepare(options: Prepare) -> int:
         raise ValueError(f"out: got {out}, which is a file, expected a folder.")
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(out), Progress() as progress:
-            manifest = prepare(config, out, workers=workers, told=progress.told)
-    finally:
-        if made:
-            _remove_if_untouched(out)
+    with locked(out):
+        try:
+            with Progress() as progress:
+                manifest = prepare(config, out, workers=workers, told=progress.told)
+        finally:
+            # Only by who holds it: another process may have begun here in the meantime.
+            if made:
+                _remove_if_untouched(out)
     print(ended(manifest, out))
     return 0
 

@@ -152,7 +152,7 @@ def _source(file: Path, name: str, table: Any) -> Source:
             f"{where} with folder {folder!r}, expected one that cem data prepare made, beside the "
             f"file or with its whole path; check the name."
         )
-    return Source(PreparedCorpus.open(file.parent / folder), weight)
+    return Source(PreparedCorpus.open(file.parent / folder), float(weight))
 
 
 def _require_alike(file: Path, sources: dict[str, Source]) -> None:

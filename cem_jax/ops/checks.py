@@ -7,6 +7,12 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
+LONGEST_ROW = 1 << 24
+"""Tokens of a row, at most: some 16 million."""
+
+MOST_TOKENS = 1 << 30
+"""Tokens of a batch, at most: some 1,000 million."""
+
 
 def require_count(name: str, value: Any) -> None:
     """Refuse anything but a Python integer of at least 1."""
@@ -14,6 +20,25 @@ def require_count(name: str, value: Any) -> None:
         raise ValueError(
             f"{name}: got {value!r}, expected a Python integer of at least 1, static and never "
             f"traced; choose one."
+        )
+
+
+def require_length(length: Any) -> None:
+    """Refuse a row that no machine trains on: it is in memory as a whole, and so are activations."""
+    require_count("length", length)
+    if length > LONGEST_ROW:
+        raise ValueError(
+            f"length: got {length:,} tokens in a row, expected at most {LONGEST_ROW:,}, as a row is "
+            f"in memory as a whole with activations of every token; choose a shorter one."
+        )
+
+
+def require_tokens(batch: int, length: int) -> None:
+    """Refuse a batch that no machine holds."""
+    if batch * length > MOST_TOKENS:
+        raise ValueError(
+            f"batch: got {batch:,} rows of {length:,} tokens, expected at most {MOST_TOKENS:,} "
+            f"tokens in all, as a batch is in memory as a whole; choose fewer or shorter rows."
         )
 
 

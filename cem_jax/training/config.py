@@ -6,7 +6,14 @@ import dataclasses
 import math
 from typing import Literal, get_args
 
-from cem_jax.ops.checks import require_count, require_kind, require_one_of, require_within
+from cem_jax.ops.checks import (
+    require_count,
+    require_kind,
+    require_length,
+    require_one_of,
+    require_tokens,
+    require_within,
+)
 
 ScheduleKind = Literal["cosine", "wsd"]
 
@@ -123,8 +130,8 @@ class TrainingConfig:
 
     Attributes:
         steps: how many, at least 1; never a clock, so that runs can be compared and repeated.
-        batch: B, rows of a step.
-        length: L, the tokens that a row predicts; the model sees no further back.
+        batch: B, rows of a step, more than the text has too; at most 2^30 tokens in all.
+        length: L, the tokens that a row predicts; the model sees no further back. At most 2^24.
         seed: of the parameters, the shuffle and the samples.
         record_every: after how many steps the metrics are fetched from the device.
         evaluate_every: after how many steps part of the validation text is evaluated and a sample
@@ -147,6 +154,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in COUNTS:
             require_count(name, getattr(self, name))
+        require_length(self.length)
+        require_tokens(self.batch, self.length)
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed: got {self.seed}, expected a number in [0, 2^32).")
         require_kind("optimiser", self.optimiser, (AdamWConfig, MuonConfig))

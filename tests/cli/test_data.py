@@ -7,6 +7,7 @@ import pytest
 import slimpajama
 import small_run
 
+import cem_jax.data.prepared
 from cem_jax.cli import data_progress
 from cem_jax.cli.main import main
 from cem_jax.data import CORPORA, Corpus, PreparedCorpus
@@ -99,6 +100,10 @@ def test_inspect_can_read_all_rows_again(prepared, capsys, tmp_path):
     [
         (["prepare", "missing", "--out", "out"], "where there is nothing"),
         (["prepare", ".", "--out", "out", "--length", "0"], "length: got 0"),
+        (
+            ["prepare", ".", "--out", "out", "--length", "1000000000"],
+            "length: got 1,000,000,000 tokens in a row, expected at most 16,777,216",
+        ),
         (["prepare", ".", "--out", "out", "--workers", "0"], "workers: got 0"),
         (["prepare", ".", "--out", "out", "--tokenizer", "trian:512"], "Did you mean train:512?"),
         (["prepare", ".", "--out", "file"], "out: got file, which is a file"),
@@ -114,6 +119,30 @@ def test_impossible_values_leave_nothing_behind(arguments, message, tmp_path, mo
     assert main(["data", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_never_prepare_into_one_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    slimpajama.write(tmp_path / "slim")
+    out = tmp_path / "out"
+
+    def beside(*arguments, **options):
+        """What another process meets while this one is at work."""
+        before = sorted(out.iterdir())
+        exists = type(out).exists
+        # It may have looked before this one had made the folder.
+        with monkeypatch.context() as patch:
+            patch.setattr(type(out), "exists", lambda path: path != out and exists(path))
+            assert main(words(tmp_path / "slim", out)) == 2
+        assert "in which another process works" in capsys.readouterr().err
+        assert sorted(out.iterdir()) == before == [out / ".lock"]
+        return prepare(*arguments, **options)
+
+    prepare = cem_jax.data.prepared.prepare
+    with monkeypatch.context() as patch:
+        patch.setattr(cem_jax.data.prepared, "prepare", beside)
+        assert main(words(tmp_path / "slim", out)) == 0
+    assert main(words(tmp_path / "slim", out)) == 0
 
 
 def test_bytes_their_rate_and_the_time_left():

@@ -136,7 +136,7 @@ def test_what_cannot_be_mixed_is_refused_by_name(root, tmp_path):
         ("web = 0.7\n", r"\[web\] of .* with 0.7, expected a table"),
         (
             "[web]\nfolder = 'no'\nweight = 1\n",
-            r"\[web\] of .* with folder 'no', expected one that",
+            r"\[web\] of .* with folder 'no', expected one",
         ),
         ("[web]\nfolder = 'web'\nweight = 0\n", r"\[web\] of .* with weight 0, expected a posit"),
         ("[web]\nfolder = 'web'\nweight = nan\n", r"with weight nan"),

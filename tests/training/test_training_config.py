@@ -57,6 +57,14 @@ def test_impossible_runs_are_refused(field):
         TrainingConfig(**{field: 0})
 
 
+def test_what_no_machine_holds_is_refused():
+    TrainingConfig(length=1 << 24, batch=64)
+    with pytest.raises(ValueError, match="length: got 1,000,000,000 tokens in a row, expected at m"):
+        TrainingConfig(length=1_000_000_000)
+    with pytest.raises(ValueError, match="batch: got 10,000,000 rows of 128 tokens, expected at mo"):
+        TrainingConfig(batch=10_000_000)
+
+
 def test_a_seed_is_a_word():
     with pytest.raises(ValueError, match="seed: got -1"):
         TrainingConfig(seed=-1)

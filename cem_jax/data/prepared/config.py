@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from cem_jax.ops.checks import require_count, require_one_of
+from cem_jax.ops.checks import require_count, require_length, require_one_of
 
 Packing = Literal["concat-split", "best-fit"]
 
@@ -20,7 +20,7 @@ class PrepareConfig:
         source: a built-in corpus, a file, or a folder (`inputs.find_inputs`).
         tokenizer: "byte", "train:V" (trained on a sample of the train split), or the path of a
             sentencepiece model.
-        length: L, the inputs of a row; it has L + 1 pieces.
+        length: L, the inputs of a row, at most 2^24; it has L + 1 pieces.
         packing: how documents are laid in rows (`packers`).
         domains: which documents are taken, by "redpajama_set_name"; empty takes all.
         on_error: whether a line or a file that cannot be read stops the work or is left out.
@@ -37,7 +37,7 @@ class PrepareConfig:
     shard_bytes: int = 128 << 20
 
     def __post_init__(self) -> None:
-        require_count("length", self.length)
+        require_length(self.length)
         require_count("shard_bytes", self.shard_bytes)
         require_one_of("packing", self.packing, ("concat-split", "best-fit"))
         require_one_of("on_error", self.on_error, ("stop", "skip"))

@@ -1,7 +1,10 @@
 import json
+import os
+import random
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -117,6 +120,31 @@ def test_killed_and_begun_again_gives_the_same_bytes(slim, reference, tmp_path, 
     again = {name: (out / name).stat().st_mtime_ns for name in done}
     # At most the parts in work were made again.
     assert sum(again[name] != when for name, when in done.items()) <= workers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_random_moments_gives_the_same_bytes(slim, reference, tmp_path, workers):
+    out, draw = tmp_path / "p", random.Random(workers)
+    where = [str(slim[0]), "--out", str(out), "--tokenizer", "byte", "--length", str(LENGTH)]
+    words = [sys.executable, "-m", "cem_jax.cli.main", "data", "prepare", *where]
+    words += ["--shard-bytes", "1", "--workers", str(workers)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cem_jax.__file__).parents[1])}
+    killed = 0
+    for _ in range(5):
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
+        begun = out.stat().st_mtime_ns if out.exists() else None
+        while process.poll() is None and (out.stat().st_mtime_ns if out.exists() else None) == begun:
+            time.sleep(0.002)
+        time.sleep(draw.uniform(0, 0.4))
+        process.kill()
+        # The pipe is closed when the last of its processes has gone.
+        process.communicate()
+        killed += process.returncode == -9
+    assert killed > 1
+    subprocess.run(words, check=True, capture_output=True, env=environment)
+    (out / ".lock").unlink()
+    assert contents(out) == contents(reference)
 
 
 def test_killed_while_the_tokenizer_was_written(slim, reference, tmp_path):
