@@ -24,12 +24,12 @@ def require_count(name: str, value: Any) -> None:
 
 
 def require_length(length: Any) -> None:
-    """Refuse a row that no machine trains on: it is in memory as a whole, and so are activations."""
+    """Refuse a row that no machine trains on: it is in memory as a whole, with activations."""
     require_count("length", length)
     if length > LONGEST_ROW:
         raise ValueError(
-            f"length: got {length:,} tokens in a row, expected at most {LONGEST_ROW:,}, as a row is "
-            f"in memory as a whole with activations of every token; choose a shorter one."
+            f"length: got {length:,} tokens in a row, expected at most {LONGEST_ROW:,}, as a row "
+            f"is in memory as a whole with activations of every token; choose a shorter one."
         )
 
 

@@ -122,6 +122,10 @@ def test_killed_and_begun_again_gives_the_same_bytes(slim, reference, tmp_path, 
     assert sum(again[name] != when for name, when in done.items()) <= workers
 
 
+def changed(folder):
+    return folder.stat().st_mtime_ns if folder.exists() else None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_random_moments_gives_the_same_bytes(slim, reference, tmp_path, workers):
@@ -133,8 +137,8 @@ def test_killed_at_random_moments_gives_the_same_bytes(slim, reference, tmp_path
     killed = 0
     for _ in range(5):
         process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
-        begun = out.stat().st_mtime_ns if out.exists() else None
-        while process.poll() is None and (out.stat().st_mtime_ns if out.exists() else None) == begun:
+        before = changed(out)
+        while process.poll() is None and changed(out) == before:
             time.sleep(0.002)
         time.sleep(draw.uniform(0, 0.4))
         process.kill()
