@@ -27,6 +27,9 @@ from cem_jax.sharding import Layout, MeshShape
 from cem_jax.sharding.topology import topology_devices
 from cem_jax.training import AdamWConfig, TrainingConfig
 
+MULTIPLE = 128
+"""Vocabularies are rounded up to it."""
+
 SENT = Quantity("bytes sent / baseline", figure_ratio("sent_bytes"))
 
 
@@ -109,7 +112,10 @@ def figures(options: Options, preset: str, family: Family, layout: Layout) -> di
     recipe = Recipe(steps=2, remat="products")
     model = MODELS[preset](family, recipe)
     training = TrainingConfig(batch=options.batch, length=options.length, optimiser=AdamWConfig())
-    config = RunConfig(family, dataclasses.replace(model, dtype=options.dtype), training)
+    # Pieces that no text has, so that the vocabulary divides.
+    vocab_size = -(-model.vocab_size // MULTIPLE) * MULTIPLE
+    model = dataclasses.replace(model, dtype=options.dtype, vocab_size=vocab_size)
+    config = RunConfig(family, model, training)
     found = dry_run(config, layout)
     return {
         "parameters": found.parameters,

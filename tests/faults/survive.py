@@ -3,9 +3,9 @@
     python tests/faults/survive.py [FAULT ...]
 
 Each fault strikes copies of one short run, as real as it can be made: signals to real processes, a
-file system of two megabytes, files cut, changed and moved. A line says what came of each. Faults
-that end a run resume it, and the end must be that of the run which nothing befell, to the last bit.
-`kill.py` beside this has the hundred kills.
+disk that is full, files cut, changed and moved. A line says what came of each. What ends a run is
+followed by its resumption, and the end must be that of the run which nothing befell, to the last
+bit. `kill.py` beside this has the hundred kills.
 """
 
 from __future__ import annotations
@@ -136,7 +136,10 @@ def disk_full(case: Case) -> str:
     """The file system of the run is full at a save; then there is room again."""
     disk = case.folder / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    # Room for the files of the run and two states, and the third is one too many.
+    state, rest = used(case.straight / f"checkpoints/{STEPS}"), used(case.straight / "tokenizer")
+    size = f"size={rest + 5 * state // 2}"
+    mount = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         return "SKIPPED: no file system may be mounted here"
     try:
@@ -145,6 +148,7 @@ def disk_full(case: Case) -> str:
         assert done.returncode == 1, (done.returncode, done.stdout, done.stderr)
         assert "no space left" in done.stderr.lower(), done.stderr
         saved = case.states(out)
+        assert saved, "no state fitted"
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         case.goes_on(out)
     finally:
@@ -248,6 +252,11 @@ def apart(one: Path, other: Path) -> float:
         for text in ((path / "metrics.jsonl").read_text() for path in (one, other))
     )
     return max(abs(x - y) / abs(x) for x, y in zip(a, b, strict=True))
+
+
+def used(folder: Path) -> int:
+    """Bytes of its files in blocks of a disk."""
+    return sum(512 * p.stat().st_blocks for p in folder.rglob("*") if p.is_file())
 
 
 def largest(folder: Path) -> Path:
