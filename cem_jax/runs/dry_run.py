@@ -63,7 +63,14 @@ def dry_run(config: RunConfig, layout: Layout) -> DryRun:
         seed=training.seed,
         sharding=functools.partial(layout.state, axes=axes),
     )
-    step: Any = make_step(fresh.graph, optimiser, layout.scope)
+    layout.require_batch(training.batch, training.length, training.accumulate)
+    step: Any = make_step(
+        fresh.graph,
+        optimiser,
+        layout.scope,
+        accumulate=training.accumulate,
+        non_finite=training.non_finite,
+    )
     batch = abstract_batch(training.batch, training.length, layout)
     compiled = step.lower(fresh.abstract, batch).compile()
     memory = compiled.memory_analysis()

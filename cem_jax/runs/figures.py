@@ -83,6 +83,12 @@ def speed(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     return {"train_tokens": int(tokens), "tokens_per_second": rate}
 
 
+def skips(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many steps were skipped, as ``skipped_steps``, where some were."""
+    count = sum("skipped" in record for record in metrics)
+    return {"skipped_steps": count} if count else {}
+
+
 def evaluated_rows(rows: Rows) -> int:
     """How many rows are evaluated at a time."""
     return max(1, EVALUATED // rows.length)

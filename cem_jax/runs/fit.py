@@ -17,6 +17,7 @@ from cem_jax.models import Transformer, parameter_axes
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.figures import glance
 from cem_jax.runs.folder import RunFolder
+from cem_jax.runs.offending import write_offending
 from cem_jax.runs.progress import LiveLine
 from cem_jax.runs.resume import identity
 from cem_jax.runs.sampling import Sampler
@@ -33,9 +34,10 @@ from cem_jax.training import (
     fresh_state,
     make_optimiser,
     make_step,
+    skipped_in_a_row,
     train,
 )
-from cem_jax.training.loop import Record
+from cem_jax.training.finite import Record
 
 
 class Trained(NamedTuple):
@@ -99,40 +101,62 @@ def fit(
             state = started(fresh.create(), require_start(config, text))
         else:
             state = restored[0]
-        seconds = _begin(folder, int(state["step"]), line)
+        seconds, skipped = _begin(folder, int(state["step"]), line)
         hooks = dataclasses.replace(
-            _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
+            _hooks(text, folder, row_nats, sampler, line),
+            skipped=_skipped(text, folder, pipeline, line),
+            save=checkpoints.save,
+            stop=stop,
         )
-        step = make_step(graph, optimiser, layout.scope)
+        step = make_step(
+            graph,
+            optimiser,
+            layout.scope,
+            accumulate=training.accumulate,
+            non_finite=training.non_finite,
+        )
         try:
-            state = train(state, step, batches, training, hooks, seconds=seconds)
+            state = train(state, step, batches, training, hooks, seconds=seconds, skipped=skipped)
         except NonFiniteError as error:
-            _set_suspect_aside(checkpoints, error.suspect, line)
+            _set_suspects_aside(checkpoints, error.suspect, line)
             where = pipeline.where(error.step - 1)
-            message = f"{error} The batch of that step is the rows {where} of the training text."
+            file = write_offending(folder, pipeline, text.tokenizer, error.step)
+            message = (
+                f"{error} The batch of that step is the rows {where} of the training text, "
+                f"written to {file}."
+            )
             raise NonFiniteError(message, error.step) from error
         except StoppedError as error:
             raise StoppedError(error.step, stop.signal) from error
     return Trained(graph, state["params"], row_nats, sampler, seconds)
 
 
-def _begin(folder: RunFolder, step: int, line: LiveLine) -> float:
-    """Cut the folder's files back to the step of the state; the seconds of training so far."""
+def _begin(folder: RunFolder, step: int, line: LiveLine) -> tuple[float, int]:
+    """Cut the folder's files back to the step of the state.
+
+    Returns:
+        The seconds of training so far, and how many of the last steps were skipped.
+    """
     folder.cut_back(step)
-    steps = [record for record in folder.metrics() if "loss" in record]
+    steps = [record for record in folder.metrics() if "tokens" in record]
     seconds = float(steps[-1]["seconds"]) if steps else 0.0
     if step:
         line.say(f"going on from the state of step {step:,}")
         line.start_at(step, seconds)
-    return seconds
+    return seconds, skipped_in_a_row(steps)
 
 
-def _set_suspect_aside(checkpoints: Checkpoints, step: int | None, line: LiveLine) -> None:
-    """The state that a loss which is not finite was of, where it was saved and not evaluated."""
+def _set_suspects_aside(checkpoints: Checkpoints, step: int | None, line: LiveLine) -> None:
+    """The state that a loss which is not finite was of, where it was saved and not evaluated.
+
+    So are those after it, which skipped steps have left with its parameters.
+    """
     checkpoints.wait()
-    if step is not None and checkpoints.latest() == step and not checkpoints.evaluated(step):
-        where = checkpoints.set_aside(step)
-        line.say(f"the state of step {step} may be the cause: it was moved to {where}")
+    later = [] if step is None else [saved for saved in checkpoints.steps() if saved >= step]
+    for suspect in later:
+        if not checkpoints.evaluated(suspect):
+            where = checkpoints.set_aside(suspect)
+            line.say(f"the state of step {suspect} may be the cause: it was moved to {where}")
 
 
 def _placed(pipeline: Pipeline, sharding: Any, shape: tuple[int, int]) -> Callable[[int], Batch]:
@@ -144,6 +168,18 @@ def _placed(pipeline: Pipeline, sharding: Any, shape: tuple[int, int]) -> Callab
         return placed
 
     return batch
+
+
+def _skipped(
+    text: Text, folder: RunFolder, pipeline: Pipeline, line: LiveLine
+) -> Callable[[Record], None]:
+    """Says which step was skipped, why, and where its rows are."""
+
+    def skipped(record: Record) -> None:
+        file = write_offending(folder, pipeline, text.tokenizer, record["step"])
+        line.say(f"step {record['step']:,} was skipped: {record['why']}; its rows are in {file}")
+
+    return skipped
 
 
 def _hooks(

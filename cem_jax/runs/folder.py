@@ -9,6 +9,7 @@ from typing import Any
 from cem_jax.sharding.processes import is_first
 
 CONFIG, METRICS, SAMPLES, SUMMARY = "config.json", "metrics.jsonl", "samples.txt", "summary.json"
+NON_FINITE = "non-finite"
 
 HEADING = "=== step "
 """How a sample begins in ``samples.txt``."""
@@ -19,7 +20,8 @@ class RunFolder:
 
     ``config.json`` (all that repeats it), ``metrics.jsonl`` (a line per step and evaluation),
     ``samples.txt``, ``summary.json``, ``loss.png``, and the folders ``checkpoints`` and
-    ``tokenizer``.
+    ``tokenizer``; and ``non-finite/step-N.jsonl``, the rows of each step N whose loss or gradient
+    was no finite number.
 
     Args:
         path: the folder.
@@ -111,6 +113,13 @@ class RunFolder:
         text = text.strip().replace(HEADING, f" {HEADING}")
         self._append(SAMPLES, f"{HEADING}{step}\n{text}\n\n")
 
+    def write_rows(self, step: int, rows: list[dict[str, Any]]) -> Path:
+        """The rows of a step that was not finite, for a person to look at; their file."""
+        (self.path / NON_FINITE).mkdir(exist_ok=True)
+        name = f"{NON_FINITE}/step-{step}.jsonl"
+        self._replace(name, "".join(json.dumps(row) + "\n" for row in rows))
+        return self.path / name
+
     def cut_back(self, step: int) -> None:
         """Forget what was written after ``step``: the run goes on from there.
 
@@ -120,6 +129,9 @@ class RunFolder:
             (self.path / SUMMARY).unlink(missing_ok=True)
         kept = [record for record in self.metrics() if record["step"] <= step]
         self._replace(METRICS, "".join(json.dumps(record) + "\n" for record in kept))
+        for file in (self.path / NON_FINITE).glob("step-*.jsonl"):
+            if int(file.stem.removeprefix("step-")) > step:
+                file.unlink()
         path = self.path / SAMPLES
         # Bytes of a sample may be no UTF-8.
         text = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""

@@ -76,10 +76,11 @@ def _curves(axis: Any, course: Course, against: str, label: str, colour: str) ->
     alpha = 0.15 if len(loss) > 2 * SMOOTH else 0.7
     axis.plot(where, loss, color=colour, alpha=alpha, linewidth=0.8)
     axis.plot(where[width - 1 :], smooth, color=colour, label=f"{label}: training")
-    at = dict(zip([record["step"] for record in steps], where, strict=True))
-    valid = [r for r in course.records if "valid_loss" in r and r["step"] in at]
+    valid = [record for record in course.records if "valid_loss" in record]
+    # Also where the step before an evaluation was skipped, and has no loss of its own.
+    at, done = ([record["step"] for record in records] for records in (valid, steps))
     axis.plot(
-        [at[record["step"]] for record in valid],
+        np.interp(at, done, where),
         [course.bits * record["valid_loss"] for record in valid],
         "o--",
         color=colour,

@@ -44,11 +44,12 @@ class LiveLine:
         self._task = self._progress.add_task("train", total=steps, loss=float("nan"), rate=0.0)
 
     def record(self, records: list[dict[str, Any]]) -> None:
-        """Move on to the last of the records."""
+        """Move on to the last of the records; one that was skipped has no loss."""
         self.meter.record(records)
-        last = records[-1]
-        rate = self.meter.tokens_per_second
-        self._progress.update(self._task, completed=last["step"], loss=last["loss"], rate=rate)
+        shown: dict[str, Any] = {"rate": self.meter.tokens_per_second}
+        if losses := [record["loss"] for record in records if "loss" in record]:
+            shown["loss"] = losses[-1]
+        self._progress.update(self._task, completed=records[-1]["step"], **shown)
 
     def start_at(self, step: int, seconds: float) -> None:
         """Begin after steps that were done before, in so many seconds."""

@@ -60,6 +60,7 @@ ROWS = (
     ("parameters without embeddings", "parameters_without_embeddings", ",.0f"),
     ("forward FLOPs per token", "forward_flops_per_token", ",.0f"),
     ("training tokens", "train_tokens", ",.0f"),
+    ("steps skipped, not finite", "skipped_steps", ",.0f"),
     ("tokens per second", "tokens_per_second", ",.0f"),
     ("seconds in all", "seconds", ",.0f"),
     # Where it is negative, a step of that layer may go uphill.

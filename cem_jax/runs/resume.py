@@ -10,8 +10,13 @@ from cem_jax.runs.described import completed, differences, rebuild
 from cem_jax.training import TrainingConfig
 from cem_jax.training.schedule import told
 
-FREE = frozenset({"record_every", "evaluate_every", "save_every", "keep"})
-"""Fields of `TrainingConfig` that say what is written down and when, and not what is trained."""
+FREE = frozenset({"record_every", "evaluate_every", "save_every", "keep", "non_finite"})
+"""Fields of `TrainingConfig` that say what is written down and when, and not what is trained; and
+what is done where training cannot go on: that of a run which came to there may be changed."""
+
+ORDER = frozenset({"accumulate"})
+"""Fields that decide the order of sums alone, as a mesh does: a run may go on with others, as on
+devices with less memory, and is told that its last bits may differ."""
 
 
 def identity(described: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +30,8 @@ def identity(described: dict[str, Any]) -> dict[str, Any]:
 
 def _config(described: dict[str, Any]) -> dict[str, Any]:
     config = described["config"]
-    training = {key: value for key, value in config["training"].items() if key not in FREE}
+    kept = config["training"].items()
+    training = {key: value for key, value in kept if key not in FREE | ORDER}
     # Where a text or a user's energy lies may change, what it says may not.
     model = _without_places(config["model"])
     return {"model": model, "training": training, "start": config["start"]}
@@ -84,18 +90,23 @@ def _require_none(lines: list[str]) -> None:
         )
 
 
-def warn_of_another_machine(
-    stored: dict[str, Any], asked: dict[str, Any], console: Console
-) -> None:
-    """Say so where the run was begun with other versions or on another machine."""
+def warn_of_other_bits(stored: dict[str, Any], asked: dict[str, Any], console: Console) -> None:
+    """Say so where the run was begun with other versions, on another machine, or in other sums."""
     lines = [
         line for key in ("versions", "machine") for line in differences(stored[key], asked[key])
     ]
-    if lines:
-        console.print(
-            f"The run was begun elsewhere ({'; '.join(lines)}): its last bits may differ from "
-            f"those of an uninterrupted run.",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+    sums = differences(_order(stored), _order(asked))
+    for where, found in (("elsewhere", lines), ("with other sums", sums)):
+        if found:
+            console.print(
+                f"The run was begun {where} ({'; '.join(found)}): its last bits may differ from "
+                f"those of an uninterrupted run.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _order(described: dict[str, Any]) -> dict[str, Any]:
+    training = completed(described["config"]["training"])
+    return {name: training[name] for name in ORDER}

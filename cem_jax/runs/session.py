@@ -15,7 +15,7 @@ from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import describe
 from cem_jax.runs.environment import environment
 from cem_jax.runs.estimate import expected_seconds
-from cem_jax.runs.figures import eigenvalues, speed, split_figures
+from cem_jax.runs.figures import eigenvalues, skips, speed, split_figures
 from cem_jax.runs.fit import Trained, fit
 from cem_jax.runs.folder import CONFIG, SUMMARY, RunFolder, require_free, run_folder
 from cem_jax.runs.lock import locked
@@ -23,7 +23,7 @@ from cem_jax.runs.picture import Course, draw
 from cem_jax.runs.references import references
 from cem_jax.runs.report import plan, table
 from cem_jax.runs.reporting import Report, Reported
-from cem_jax.runs.resume import require_same, require_same_text, warn_of_another_machine
+from cem_jax.runs.resume import require_same, require_same_text, warn_of_other_bits
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_placeable, require_trainable
@@ -82,7 +82,7 @@ def run(
         console.print(f"no run in {out} yet: it begins", markup=False, highlight=False)
     if stored is not None:
         require_same_text(stored, described)
-        warn_of_another_machine(stored, described, console)
+        warn_of_other_bits(stored, described, console)
         # As it was begun: its states say so, even in words of an older version.
         described = stored
     else:
@@ -154,6 +154,7 @@ def _finish(
             "parameters_without_embeddings": count.without_embedding,
             "forward_flops_per_token": flops / length,
             **speed(metrics),
+            **skips(metrics),
             **split_figures(trained.row_nats, trained.params, text, wanted.splits),
             **eigenvalues(trained.graph, trained.params),
             "sample": trained.sampler(trained.params),

@@ -17,12 +17,15 @@ from cem_jax.training.loss import summed_loss
 
 
 def require_placeable(config: RunConfig, layout: Layout) -> None:
-    """Refuse a batch or parameters that the devices of a mesh do not divide, before any work.
+    """Refuse micro-batches or parameters that the devices of a mesh do not divide.
+
+    It takes no work, and comes before any.
 
     Raises:
         ValueError: they do not; the message says which sizes would.
     """
-    layout.require_batch(config.training.batch, config.training.length)
+    training = config.training
+    layout.require_batch(training.batch, training.length, training.accumulate)
     abstract = nnx.eval_shape(lambda: Transformer(config.model, rngs=nnx.Rngs(0)))
     shapes = nnx.to_pure_dict(nnx.state(abstract, nnx.Param))
     layout.parameters(shapes, parameter_axes(config.model))

@@ -45,13 +45,21 @@ class Layout:
         """Of arrays ``[B, L]``: tokens, targets, mask and sites."""
         return self.sharding(self.rules.activation("B L"))
 
-    def require_batch(self, batch: int, length: int) -> None:
+    def require_batch(self, batch: int, length: int, accumulate: int = 1) -> None:
         """Refuse rows or positions that the devices do not divide.
+
+        Args:
+            batch: B.
+            length: L.
+            accumulate: into how many micro-batches the rows are cut, each spread over the devices.
 
         Raises:
             ValueError: they do not; the message says which sizes would.
         """
-        self._require("the batch", "B L", (batch, length), self.rules.activation("B L"))
+        cut = f"a micro-batch (batch {batch} / accumulate {accumulate})"
+        what = "the batch" if accumulate == 1 else cut
+        shape = (batch // accumulate, length)
+        self._require(what, "B L", shape, self.rules.activation("B L"))
 
     def parameters(self, shapes: Tree, axes: Tree) -> Tree:
         """A sharding for each parameter.

@@ -3,7 +3,8 @@
 from cem_jax.training.checkpoint import Checkpoints
 from cem_jax.training.config import AdamWConfig, MuonConfig, ScheduleConfig, TrainingConfig
 from cem_jax.training.decay import decayed
-from cem_jax.training.loop import Hooks, NonFiniteError, StoppedError, train
+from cem_jax.training.finite import NonFiniteError, skipped_in_a_row
+from cem_jax.training.loop import Hooks, StoppedError, train
 from cem_jax.training.optimiser import make_optimiser
 from cem_jax.training.schedule import make_schedule
 from cem_jax.training.state import Fresh, State, fresh_state, initial_state
@@ -26,5 +27,6 @@ __all__ = [
     "make_optimiser",
     "make_schedule",
     "make_step",
+    "skipped_in_a_row",
     "train",
 ]

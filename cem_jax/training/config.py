@@ -16,6 +16,7 @@ from cem_jax.ops.checks import (
 )
 
 ScheduleKind = Literal["cosine", "wsd"]
+NonFinite = Literal["stop", "skip"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,23 +133,32 @@ class TrainingConfig:
         steps: how many, at least 1; never a clock, so that runs can be compared and repeated.
         batch: B, rows of a step, more than the text has too; at most 2^30 tokens in all.
         length: L, the tokens that a row predicts; the model sees no further back. At most 2^24.
+        accumulate: into how many micro-batches the rows of a step are cut, a divisor of batch:
+            their gradients are added up one after another, which takes less memory. It decides
+            nothing else but the order of sums.
         seed: of the parameters, the shuffle and the samples.
         record_every: after how many steps the metrics are fetched from the device.
         evaluate_every: after how many steps part of the validation text is evaluated and a sample
             is drawn; the end is always.
         save_every: after how many steps the state is saved; the end, and what is evaluated, always.
         keep: how many of the newest states are kept; the best on validation is kept beside them.
+        non_finite: what a loss or a gradient that is no finite number does: ``"stop"`` ends the
+            run; ``"skip"`` leaves parameters and optimiser as they were and goes on with the next
+            batch, and ends the run after more than 10 in a row. Either way the rows are written
+            to the run's folder.
         optimiser: how the parameters move.
     """
 
     steps: int = 800
     batch: int = 8
     length: int = 128
+    accumulate: int = 1
     seed: int = 0
     record_every: int = 10
     evaluate_every: int = 200
     save_every: int = 200
     keep: int = 2
+    non_finite: NonFinite = "stop"
     optimiser: OptimiserConfig = MuonConfig()
 
     def __post_init__(self) -> None:
@@ -156,10 +166,30 @@ class TrainingConfig:
             require_count(name, getattr(self, name))
         require_length(self.length)
         require_tokens(self.batch, self.length)
+        if self.batch % self.accumulate:
+            raise ValueError(
+                f"accumulate: got {self.accumulate} micro-batches of a batch of {self.batch} rows, "
+                f"expected a divisor of it: {', '.join(map(str, _divisors(self.batch)))}; choose "
+                f"one, or another batch."
+            )
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed: got {self.seed}, expected a number in [0, 2^32).")
+        require_one_of("non_finite", self.non_finite, get_args(NonFinite))
         require_kind("optimiser", self.optimiser, (AdamWConfig, MuonConfig))
 
 
-COUNTS = ("steps", "batch", "length", "record_every", "evaluate_every", "save_every", "keep")
+COUNTS = (
+    "steps",
+    "batch",
+    "length",
+    "accumulate",
+    "record_every",
+    "evaluate_every",
+    "save_every",
+    "keep",
+)
 """The fields of `TrainingConfig` that count something."""
+
+
+def _divisors(number: int) -> list[int]:
+    return [one for one in range(1, number + 1) if number % one == 0]

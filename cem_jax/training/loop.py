@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from cem_jax.data.packing import Batch
 from cem_jax.training.config import TrainingConfig
+from cem_jax.training.finite import Record, Watch, require_finite, require_finite_params
 from cem_jax.training.state import State
 from cem_jax.training.step import Metrics, Step
-
-Record = dict[str, Any]
-"""What is known of a step, by name; a line of ``metrics.jsonl``."""
-
-
-class NonFiniteError(ArithmeticError):
-    """Losses, gradients or parameters that are no finite numbers; the run cannot go on from them.
-
-    Attributes:
-        step: the step it was seen at, from 1; its batch is that of ``step - 1``.
-        suspect: the state that a loss which is not finite was of, which may have been saved. All
-            before it are known to be good: the loss that follows each was finite.
-    """
-
-    def __init__(self, message: str, step: int, *, suspect: int | None = None) -> None:
-        super().__init__(message)
-        self.step = step
-        self.suspect = suspect
 
 
 class StoppedError(Exception):
@@ -55,6 +36,7 @@ class Hooks:
 
     Attributes:
         record: takes the metrics of the steps since the last call, one record per step.
+        skipped: takes the record of each step that was skipped, after ``record`` took it.
         evaluate: figures of the parameters, by name; called with `TrainingConfig.evaluate_every`.
         evaluated: takes the step and what ``evaluate`` returned.
         sample: takes the step and the parameters, after each evaluation.
@@ -63,6 +45,7 @@ class Hooks:
     """
 
     record: Callable[[list[Record]], None] | None = None
+    skipped: Callable[[Record], None] | None = None
     evaluate: Callable[[dict[str, Any]], Record] | None = None
     evaluated: Callable[[int, Record], None] | None = None
     sample: Callable[[int, dict[str, Any]], None] | None = None
@@ -78,6 +61,7 @@ def train(
     hooks: Hooks | None = None,
     *,
     seconds: float = 0.0,
+    skipped: int = 0,
 ) -> State:
     """Run the steps that are left, from ``state["step"]`` to ``config.steps``.
 
@@ -88,17 +72,19 @@ def train(
         config: how many steps, and how often to look.
         hooks: what to do along the way.
         seconds: of training before this start.
+        skipped: how many of the last steps before it were skipped; see `skipped_in_a_row`.
 
     Returns:
         The state after the last step.
 
     Raises:
         NonFiniteError: a loss, a gradient, a figure of an evaluation, or the parameters to save
-            are not finite. No state from there on is saved.
+            are not finite. No state from there on is saved. Where ``step`` skips what is not
+            finite: more than `finite.SKIPS` steps in a row were.
         StoppedError: the hook ``stop`` said so; the state was handed to ``save``.
     """
     hooks = Hooks() if hooks is None else hooks
-    pending = _Pending(seconds)
+    pending, watch = _Pending(seconds), Watch(skipped)
     for index in range(int(state["step"]), config.steps):
         state, metrics = step(state, batches(index))
         pending.add(index, metrics)
@@ -109,7 +95,7 @@ def train(
         evaluate = last or done % config.evaluate_every == 0
         save = stop or evaluate or done % config.save_every == 0
         if save or done % config.record_every == 0:
-            _record(pending.fetch(), hooks)
+            _record(pending.fetch(), watch, hooks)
         if save:
             _pause(done, state, hooks, evaluate=evaluate)
             pending.resume()
@@ -123,24 +109,14 @@ def _pause(done: int, state: State, hooks: Hooks, *, evaluate: bool) -> None:
     figures: Record = {}
     if evaluate and hooks.evaluate is not None:
         figures = hooks.evaluate(state["params"])
-        _require_finite(done, figures, tuple(figures))
+        require_finite(done, figures, figures)
         if hooks.evaluated is not None:
             hooks.evaluated(done, figures)
     if evaluate and hooks.sample is not None:
         hooks.sample(done, state["params"])
     if hooks.save is not None:
-        _require_finite_params(done, state["params"])
+        require_finite_params(done, state["params"])
         hooks.save(state, figures)
-
-
-def _require_finite_params(done: int, params: dict[str, Any]) -> None:
-    """A finite gradient can still be too large a step."""
-    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)):
-        raise NonFiniteError(
-            f"parameters: got some that are not finite after step {done}, expected finite numbers; "
-            f"they are not saved. Lower the learning rate, warm up longer, or clip harder.",
-            done,
-        )
 
 
 class _Pending:
@@ -170,26 +146,16 @@ class _Pending:
         return records
 
 
-def _record(records: list[Record], hooks: Hooks) -> None:
-    """Hand on the records up to the first that is not finite, which ends the run."""
-    names = ("loss", "gradient_norm")
-    good = [all(math.isfinite(record[name]) for name in names) for record in records]
-    whole = good.index(False) if False in good else len(records)
-    if hooks.record is not None and whole:
-        hooks.record(records[:whole])
-    for record in records[whole:]:
-        _require_finite(record["step"], record, names, suspect=record["step"] - 1)
-
-
-def _require_finite(
-    step: int, record: Record, names: tuple[str, ...], *, suspect: int | None = None
-) -> None:
-    for name in names:
-        if not math.isfinite(record[name]):
-            raise NonFiniteError(
-                f"{name}: got {record[name]} at step {step}, expected a finite number; "
-                f"training stops here, and checkpoints from before it are kept. Lower the learning "
-                f"rate, warm up longer, or clip harder.",
-                step,
-                suspect=suspect,
-            )
+def _record(records: list[Record], watch: Watch, hooks: Hooks) -> None:
+    """Hand on the records up to the one, if any, that ends the run."""
+    passed: list[Record] = []
+    try:
+        for record in records:
+            passed.append(watch(record))
+    finally:
+        if hooks.record is not None and passed:
+            hooks.record(passed)
+        if hooks.skipped is not None:
+            for record in passed:
+                if "skipped" in record:
+                    hooks.skipped(record)

@@ -60,14 +60,10 @@ def sweep_figure(found: Sequence[Result], baseline: str) -> Any:
 def validation_course(result: Result) -> tuple[np.ndarray, np.ndarray]:
     """Training tokens and bits per byte at each evaluation on the way, and at the end."""
     bits = result.summary["valid_bits_per_byte"] / result.summary["valid_loss"]
-    steps = [record for record in result.records if "loss" in record]
-    tokens = dict(
-        zip(
-            (record["step"] for record in steps),
-            np.cumsum([record["tokens"] for record in steps]),
-            strict=True,
-        )
-    )
+    steps = [record for record in result.records if "tokens" in record]
+    # Of a step that was skipped nothing was learnt.
+    learnt = np.cumsum([record["tokens"] if "loss" in record else 0 for record in steps])
+    tokens = dict(zip((record["step"] for record in steps), learnt, strict=True))
     points = [
         (tokens[record["step"]], bits * record["valid_loss"])
         for record in result.records
