@@ -92,14 +92,17 @@ def empty(state):
 def test_a_run_of_a_version_without_an_option_goes_on(trained, stopped):
     """What its config and its states do not name yet is at its default: no difference."""
     older = [stopped / "config.json", *stopped.glob("checkpoints/*/metadata/metadata")]
+    config = stopped / "config.json"
+    assert {"accumulate", "non_finite"} <= set(json.loads(config.read_text())["config"]["training"])
     touched = 0
     for file in older:
         text = file.read_text()
         cut = text.replace('"momentum": 0.0, ', "").replace('"momentum":0.0,', "")
-        cut = re.sub(r'\n *"momentum": 0.0,', "", cut)
+        cut = re.sub(r'\n *"(momentum|accumulate|non_finite)": [^,]*,', "", cut)
         touched += cut != text
         file.write_text(cut)
     assert touched > 1, "config.json and the states tell what they belong to"
+    assert "accumulate" not in config.read_text()
     line = ["train", "--out", str(stopped), "--resume"]
     assert main(line) == 0
     assert_ended_equal(trained, stopped)
@@ -156,6 +159,19 @@ def test_two_processes_never_train_in_one_folder(stopped, capsys):
         assert main(["train", "--resume", "--out", str(stopped)]) == 2
     assert "in which another process works" in capsys.readouterr().err
     assert (stopped / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_goes_on_with_other_micro_batches_and_is_told(own_text, stopped, trained, capsys):
+    """In step 6 alone: sums in another order, as on another mesh."""
+    line = small_run.arguments(own_text, stopped, "--resume", "--accumulate", "2")
+    assert main(line) == 0
+    assert "with other sums (accumulate: 1 there, 2 asked)" in capsys.readouterr().out
+    *before, last, valid = metrics(stopped)
+    *same, expected, expected_valid = metrics(trained.path)
+    assert before == same
+    np.testing.assert_allclose(last["loss"], expected["loss"], rtol=2e-6)
+    np.testing.assert_allclose(valid["valid_loss"], expected_valid["valid_loss"], rtol=2e-6)
+    assert last["tokens"] == expected["tokens"]
 
 
 def test_another_machine_is_told(stopped, capsys):

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
@@ -99,3 +101,12 @@ def test_the_default_folder_is_the_next_free_one(tmp_path):
     assert next_folder(tmp_path, "cem").name == "cem-001"
     (tmp_path / "cem-001").mkdir()
     assert next_folder(tmp_path, "cem").name == "cem-002"
+
+
+def test_rows_that_were_not_finite_are_forgotten_with_their_step(tmp_path):
+    folder = RunFolder(tmp_path)
+    files = [folder.write_rows(step, [{"row": 7, "text": "\udce9"}]) for step in (3, 12)]
+    assert [file.name for file in files] == ["step-3.jsonl", "step-12.jsonl"]
+    assert json.loads(files[1].read_text()) == {"row": 7, "text": "\udce9"}
+    folder.cut_back(4)
+    assert [file.is_file() for file in files] == [True, False]

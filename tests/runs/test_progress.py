@@ -30,6 +30,16 @@ def test_the_live_line_says_step_loss_rate_and_time_left():
         assert words in printed
 
 
+def test_the_loss_of_a_skipped_step_is_the_one_before():
+    console = RunConsole(file=io.StringIO(), force_terminal=True, width=120)
+    with LiveLine(console, 100) as line:
+        line.record([{"step": 5, "loss": 2.345, "tokens": 20.0, "seconds": 9.0}])
+        line.record([{"step": 6, "skipped": 1, "tokens": 20.0, "seconds": 9.5}])
+    last = [text for text in console.file.getvalue().splitlines() if "step" in text][-1]
+    assert "step 6/100" in last
+    assert "loss 2.345" in last
+
+
 class Gone(io.StringIO):
     """The pipe of a reader that has gone."""
 

@@ -1,6 +1,6 @@
 """What eight simulated devices compute, hold and send, as JSON on stdout.
 
-    python eight_devices.py gradients float32 | gradients float64 | placement | gathered | tiles
+    python eight_devices.py gradients DTYPE | accumulated DTYPE | placement | gathered | tiles
 
 A program of its own: how many devices there are is decided before JAX begins.
 """
@@ -59,17 +59,17 @@ def born(config, placed):
     return fresh.graph, optimiser, fresh.create()
 
 
-def batch(placed):
-    """Eight rows of two documents and padding."""
+def batch(placed, rows=BATCH):
+    """Eight rows of two documents and padding, or more."""
     rng = np.random.default_rng(0)
-    tokens = rng.integers(0, VOCABULARY, (BATCH, LENGTH + 1))
-    segment = np.ones((BATCH, LENGTH), np.int32)
+    tokens = rng.integers(0, VOCABULARY, (rows, LENGTH + 1))
+    segment = np.ones((rows, LENGTH), np.int32)
     segment[:, 40:], segment[3, 50:] = 2, 0
-    position = np.tile(np.arange(LENGTH), (BATCH, 1))
+    position = np.tile(np.arange(LENGTH), (rows, 1))
     position[:, 40:] -= 40
-    mask = (segment > 0) & (rng.random((BATCH, LENGTH)) < 0.9)
+    mask = (segment > 0) & (rng.random((rows, LENGTH)) < 0.9)
     arrays = (jnp.asarray(x) for x in (tokens[:, :-1], tokens[:, 1:], mask))
-    placed.require_batch(BATCH, LENGTH)
+    placed.require_batch(rows, LENGTH)
     sites = Sites(jnp.asarray(position), jnp.asarray(segment))
     return jax.device_put(Batch(*arrays, sites), placed.batch)
 
@@ -94,6 +94,33 @@ def gradients(dtype):
     return found
 
 
+def accumulated(dtype):
+    """Loss and gradients of micro-batches on each mesh against those of the whole on one device.
+
+    And what is sent in them where only rows are spread.
+    """
+    jax.config.update("jax_enable_x64", dtype == "float64")
+    config, rows = dataclasses.replace(model(dtype), layers=1), 2 * BATCH
+    graph, _, state = born(config, layout("single"))
+    kept = "float32" if dtype == "bfloat16" else dtype
+    params = jax.tree.map(lambda x: np.asarray(x, kept), state["params"])
+    found, base = {}, None
+    for name, parts in (("single", 1), *((name, 2) for name in MESHES)):
+        placed = layout(name)
+
+        def run(params, batch, placed=placed, parts=parts):
+            with placed.scope():
+                return gradients_of(graph, params, batch, parts)
+
+        there = jax.device_put(params, placed.parameters(params, parameter_axes(config)))
+        compiled = jax.jit(run).lower(there, batch(placed, rows)).compile()
+        slopes, metrics = compiled(there, batch(placed, rows))
+        own = {"loss": float(metrics["loss"]), "start": host(params), "slopes": host(slopes)}
+        base = base or own
+        found[name] = compared(own, base) | {"sent": sorted(collectives(compiled.as_text()))}
+    return found
+
+
 def compared(own, base):
     """Whether it starts equal, and how far loss and each gradient are from the first mesh's."""
     far = {
@@ -114,7 +141,9 @@ def placement():
         graph, optimiser, state = born(model(), placed)
         leaves = jax.tree_util.tree_leaves_with_path(state)
         before = {jax.tree_util.keystr(path): (leaf.sharding, leaf.ndim) for path, leaf in leaves}
-        after = make_step(graph, optimiser, placed.scope)(state, batch(placed))[0]
+        # With all that a step can do, so that nothing of it moves the state.
+        step = make_step(graph, optimiser, placed.scope, accumulate=2, non_finite="skip")
+        after = step(state, batch(placed, 2 * BATCH))[0]
         moved = [
             jax.tree_util.keystr(path)
             for path, leaf in jax.tree_util.tree_leaves_with_path(after)
@@ -202,6 +231,6 @@ def host(tree):
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 8)
-    commands = (gradients, placement, gathered, tiles)
+    commands = (gradients, accumulated, placement, gathered, tiles)
     what = {command.__name__: command for command in commands}[sys.argv[1]]
     print(json.dumps(what(*sys.argv[2:])))

@@ -86,6 +86,12 @@ def test_a_batch_must_divide_over_its_rows_and_positions():
         placed.require_batch(6, 64)
     with pytest.raises(ValueError, match="context=4 for the axis L of the batch, which has 66"):
         placed.require_batch(8, 66)
+    placed.require_batch(16, 64, 4)
+    message = (
+        r"axis B of a micro-batch \(batch 16 / accumulate 8\), which has 2, expected .*: 1, 2;"
+    )
+    with pytest.raises(ValueError, match=message):
+        placed.require_batch(16, 64, 8)
 
 
 def test_on_one_device_nothing_changes():

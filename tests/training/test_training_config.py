@@ -48,7 +48,17 @@ def test_impossible_schedules_are_refused(fields, message, hook_off):
 
 
 @pytest.mark.parametrize(
-    "field", ["steps", "batch", "length", "record_every", "evaluate_every", "save_every", "keep"]
+    "field",
+    [
+        "steps",
+        "batch",
+        "length",
+        "accumulate",
+        "record_every",
+        "evaluate_every",
+        "save_every",
+        "keep",
+    ],
 )
 def test_impossible_runs_are_refused(field):
     with pytest.raises(
@@ -68,3 +78,15 @@ def test_what_no_machine_holds_is_refused():
 def test_a_seed_is_a_word():
     with pytest.raises(ValueError, match="seed: got -1"):
         TrainingConfig(seed=-1)
+
+
+def test_micro_batches_divide_the_batch(hook_off):
+    TrainingConfig(batch=12, accumulate=4)
+    message = "accumulate: got 8 .* of a batch of 12 rows, expected a divisor of it: 1, 2, 3, 4, 6,"
+    with pytest.raises(ValueError, match=message):
+        TrainingConfig(batch=12, accumulate=8)
+
+
+def test_what_is_not_finite_stops_or_is_skipped(hook_off):
+    with pytest.raises(ValueError, match="non_finite: got 'ignore', expected one of"):
+        TrainingConfig(non_finite="ignore")
