@@ -20,9 +20,14 @@ class MismatchError(ValueError):
 def leaves(state: State) -> dict[str, str]:
     """Shape and dtype of every array, under its path."""
     return {
-        jax.tree_util.keystr(path): f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
+        jax.tree_util.keystr(path): shape(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
     }
+
+
+def shape(leaf: Any) -> str:
+    """Dtype and shape of an array, as ``float32[2, 3]``."""
+    return f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
 
 
 def checksums(state: State) -> dict[str, int]:
@@ -31,16 +36,17 @@ def checksums(state: State) -> dict[str, int]:
     Arrays that other processes hold a part of are left out.
     """
     return {
-        jax.tree_util.keystr(path): zlib.crc32(_bytes(leaf))
+        jax.tree_util.keystr(path): checksum(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
         if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
     }
 
 
-def _bytes(leaf: Any) -> memoryview:
+def checksum(leaf: Any) -> int:
+    """CRC-32 of an array's bytes; of random keys, of their data."""
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.ascontiguousarray(leaf).view(np.uint8).data
+    return zlib.crc32(np.ascontiguousarray(leaf).view(np.uint8).data)
 
 
 def require_undamaged(saved: dict[str, int], read: dict[str, int], step: int) -> None:
