@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 from flax import nnx
+from jax.sharding import Mesh
 from rich.console import Console
 
 from cem_jax.data import Batch, Pipeline
@@ -24,6 +25,7 @@ from cem_jax.runs.sampling import Sampler
 from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import StopSignals
 from cem_jax.runs.text import Text
+from cem_jax.runs.utilisation import Utilisation
 from cem_jax.sharding import Layout
 from cem_jax.training import (
     Checkpoints,
@@ -98,7 +100,9 @@ def fit(
             state = restored[0]
         seconds = _begin(folder, int(state["step"]), line)
         hooks = dataclasses.replace(
-            _hooks(text, folder, row_nats, sampler, line), save=checkpoints.save, stop=stop
+            _hooks(text, folder, row_nats, sampler, line, _utilisation(config, layout)),
+            save=checkpoints.save,
+            stop=stop,
         )
         step = make_step(graph, optimiser, layout.scope)
         batches = _placed(pipeline, layout.batch)
@@ -139,12 +143,23 @@ def _placed(pipeline: Pipeline, sharding: Any) -> Callable[[int], Batch]:
     return batch
 
 
+def _utilisation(config: RunConfig, layout: Layout) -> Utilisation:
+    assert isinstance(layout.mesh, Mesh)
+    return Utilisation(config.model, config.training, layout.mesh.devices.flat[0], layout.mesh.size)
+
+
 def _hooks(
-    text: Text, folder: RunFolder, row_nats: RowNats, sampler: Sampler, line: LiveLine
+    text: Text,
+    folder: RunFolder,
+    row_nats: RowNats,
+    sampler: Sampler,
+    line: LiveLine,
+    utilisation: Utilisation,
 ) -> Hooks:
     """What is written down and said between the steps."""
 
     def record(records: list[Record]) -> None:
+        records = utilisation.add(records)
         folder.append_metrics(records)
         line.record(records)
 

@@ -60,6 +60,8 @@ ROWS = (
     ("forward FLOPs per token", "forward_flops_per_token", ",.0f"),
     ("training tokens", "train_tokens", ",.0f"),
     ("tokens per second", "tokens_per_second", ",.0f"),
+    # Of the peak of the devices, where it is known.
+    ("model FLOPs utilisation", "mfu", ".1%"),
     ("seconds in all", "seconds", ",.0f"),
     # Where it is negative, a step of that layer may go uphill.
     ("least eigenvalue of P, attention", "least_eigenvalue_attention", ".4f"),

@@ -26,6 +26,7 @@ from cem_jax.runs.resume import require_same, require_same_text, warn_of_another
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_placeable, require_trainable
+from cem_jax.runs.utilisation import median_utilisation
 from cem_jax.sharding import Layout, MeshShape
 
 
@@ -138,6 +139,7 @@ def _finish(
             "parameters_without_embeddings": count.without_embedding,
             "forward_flops_per_token": flops / length,
             **speed(metrics),
+            **median_utilisation(metrics),
             **split_figures(trained.row_nats, trained.params, text, wanted.splits),
             **eigenvalues(trained.graph, trained.params),
             "sample": trained.sampler(trained.params),
