@@ -37,6 +37,7 @@ from cem_jax.training import (
     train,
 )
 from cem_jax.training.loop import Record
+from cem_jax.training.recompiling import told_of_recompiling
 
 
 class Trained(NamedTuple):
@@ -104,7 +105,8 @@ def fit(
             save=checkpoints.save,
             stop=stop,
         )
-        step = make_step(graph, optimiser, layout.scope)
+        begin = int(state["step"])
+        step = told_of_recompiling(make_step(graph, optimiser, layout.scope), begin, line.say)
         batches = _placed(pipeline, layout.batch)
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)

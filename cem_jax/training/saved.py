@@ -63,11 +63,10 @@ def saved_states(folder: Path) -> list[Saved]:
 def best_of(states: Sequence[Saved]) -> int | None:
     """The step with the lowest validation loss among those that are not set aside."""
     retention = Retention(keep=1)
-    steps = [state.step for state in states if not state.set_aside]
-    for state in states:
-        if not state.set_aside:
-            retention.add(state.step, state.valid_loss)
-    return retention.best(steps)
+    listed = [state for state in states if not state.set_aside]
+    for state in listed:
+        retention.add(state.step, state.valid_loss)
+    return retention.best([state.step for state in listed])
 
 
 def newest_of(states: Sequence[Saved]) -> int | None:

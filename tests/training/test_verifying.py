@@ -36,15 +36,15 @@ def content(folder):
 def test_states_are_listed_with_the_newest_and_the_best(tmp_path):
     folder = tmp_path / "states"
     save(folder, 2, loss=1.5)
-    save(folder, 4, loss=2.5)
+    save(folder, 4, loss=0.5)
     save(folder, 10)
-    for name in ("trash", "12.orbax-checkpoint-tmp-3", "notes"):
-        (folder / name).mkdir()
     with Checkpoints(folder) as checkpoints:
         checkpoints.set_aside(4)
+    for name in ("trash", "12.orbax-checkpoint-tmp-3", "notes"):
+        (folder / name).mkdir()
     states = saved_states(folder)
     assert [(state.step, state.set_aside) for state in states] == [(2, 0), (10, 0), (4, 1)]
-    assert [state.valid_loss for state in states] == [1.5, None, 2.5]
+    assert [state.valid_loss for state in states] == [1.5, None, 0.5]
     assert (newest_of(states), best_of(states)) == (10, 2)
     on_disk = sum(len(data) for _, data in content(folder / "2").values())
     assert states[0].bytes == on_disk
