@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.reporting import Report
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import MeshShape
 
 
@@ -18,6 +19,7 @@ def train_and_report(
     resume: bool,
     report: Report = "full",
     mesh: MeshShape | None = None,
+    watch: Watch | None = None,
 ) -> int:
     """Train; the exit status is 0, 1 for no finite end or no space, 130 where it was stopped.
 
@@ -28,6 +30,7 @@ def train_and_report(
         resume: whether it may have been begun.
         report: what is evaluated at its end.
         mesh: over which devices it is spread; by default one.
+        watch: what is looked at while it trains.
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
@@ -35,7 +38,7 @@ def train_and_report(
 
     go_on = f"go on with: cem train --resume --out {out}"
     try:
-        run(config, out, RunConsole(), resume=resume, report=report, mesh=mesh)
+        run(config, out, RunConsole(), resume=resume, report=report, mesh=mesh, watch=watch)
     except NonFiniteError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1

@@ -12,7 +12,9 @@ from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
+from cem_jax.runs.profiling import Window
 from cem_jax.runs.reporting import Report
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout, MeshShape
 from cem_jax.sharding.mesh import PRESETS
 
@@ -52,6 +54,12 @@ class Where:
     moments), fsdp+tensor (heads and features in two parts as well), context (positions), or sizes
     such as fsdp=4,tensor=2. It decides nothing else: a run may go on with another."""
 
+    profile: str | None = None
+    """FIRST:LAST, such as 100:110: the steps, both included, of which jax.profiler writes a trace
+    to RUN/profile: where the time goes, on the host and on the devices. TensorBoard's profile
+    plugin (xprof) shows it, jax.profiler.ProfileData reads it. The first step compiles: take
+    others."""
+
     dry_run: bool = False
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
     and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
@@ -67,11 +75,24 @@ def main(arguments: list[str]) -> int:
     if where.dry_run:
         return _dry_run(config, where.mesh)
     require_free(RunFolder(out), resume=where.resume)
+    watch = _watch(where, config)
     quiet()
     mesh = MeshShape.parse(where.mesh, jax.device_count())
     return train_and_report(
-        "cem train", config, out, resume=where.resume, report=where.report, mesh=mesh
+        "cem train",
+        config,
+        out,
+        resume=where.resume,
+        report=where.report,
+        mesh=mesh,
+        watch=watch,
     )
+
+
+def _watch(where: Where, config: RunConfig) -> Watch:
+    steps = config.training.steps
+    window = None if where.profile is None else Window.parse(where.profile, steps)
+    return Watch(profile=window)
 
 
 def _dry_run(config: RunConfig, mesh: str) -> int:

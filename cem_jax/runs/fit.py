@@ -19,6 +19,7 @@ from cem_jax.models import Transformer, parameter_axes
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.figures import glance
 from cem_jax.runs.folder import RunFolder
+from cem_jax.runs.profiling import Profiler
 from cem_jax.runs.progress import LiveLine
 from cem_jax.runs.resume import identity
 from cem_jax.runs.sampling import Sampler
@@ -26,6 +27,7 @@ from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import StopSignals
 from cem_jax.runs.text import Text
 from cem_jax.runs.utilisation import Utilisation
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout
 from cem_jax.training import (
     Checkpoints,
@@ -65,6 +67,7 @@ def fit(
     described: dict[str, Any],
     console: Console,
     layout: Layout,
+    watch: Watch,
 ) -> Trained:
     """Train until the end, from the newest state that there is.
 
@@ -75,6 +78,7 @@ def fit(
         described: the content of ``config.json``.
         console: where the live line is drawn.
         layout: where state and batches live.
+        watch: what is looked at on the way.
 
     Raises:
         NonFiniteError: no finite end.
@@ -93,7 +97,8 @@ def fit(
     sampler = Sampler(graph, text.tokenizer, training.length, Sampling(seed=training.seed))
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
-    with checkpoints, line, StopSignals(line.say) as stop:
+    profiler = Profiler(folder.profile, watch.profile, line.say)
+    with checkpoints, line, profiler, StopSignals(line.say) as stop:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
@@ -107,6 +112,7 @@ def fit(
         )
         begin = int(state["step"])
         step = told_of_recompiling(make_step(graph, optimiser, layout.scope), begin, line.say)
+        step = profiler.of(step, begin)
         batches = _placed(pipeline, layout.batch)
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds)

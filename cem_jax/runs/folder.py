@@ -16,8 +16,8 @@ class RunFolder:
     """Files of one run.
 
     ``config.json`` (all that repeats it), ``metrics.jsonl`` (a line per step and evaluation),
-    ``samples.txt``, ``summary.json``, ``loss.png``, and the folders ``checkpoints`` and
-    ``tokenizer``.
+    ``samples.txt``, ``summary.json``, ``loss.png``, the folders ``checkpoints`` and ``tokenizer``,
+    and ``profile`` where it was asked for.
 
     Args:
         path: the folder.
@@ -28,6 +28,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.tokenizer = path / "tokenizer"
         self.picture = path / "loss.png"
+        self.profile = path / "profile"
 
     def create(self) -> None:
         """Make the folder, before any work is done for it.

@@ -27,6 +27,7 @@ from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_placeable, require_trainable
 from cem_jax.runs.utilisation import median_utilisation
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout, MeshShape
 
 
@@ -38,6 +39,7 @@ def run(
     resume: bool = False,
     report: Report = "full",
     mesh: MeshShape | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train, evaluate, and write the folder ``out``.
 
@@ -50,6 +52,7 @@ def run(
             summary lacks some of it.
         mesh: over which devices it is spread; by default one. What is trained does not depend on
             it but for the order of sums: a run may go on with another.
+        watch: what is looked at while it trains.
 
     Returns:
         The content of ``summary.json``.
@@ -94,7 +97,7 @@ def run(
             folder.write(CONFIG, described)
         text.tokenizer.save(folder.tokenizer)
         _announce(config, text, folder, wanted, console)
-        trained = fit(config, text, folder, described, console, layout)
+        trained = fit(config, text, folder, described, console, layout, watch or Watch())
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary

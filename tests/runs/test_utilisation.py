@@ -67,11 +67,17 @@ def test_a_run_writes_it_down_where_the_peak_is_known(
     monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 5)
     if known:
         monkeypatch.setitem(cost.utilisation._PEAKS, "cpu", cost.utilisation._V4)
-    assert main(small_run.arguments(own_text, tmp_path / "run", "--report", "valid")) == 0
+    more = ["--report", "valid", *(["--profile", "5:6"] if known else [])]
+    assert main(small_run.arguments(own_text, tmp_path / "run", *more)) == 0
     lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     steps = {record["step"] for record in records if "mfu" in record}
     assert steps == ({3, 4, 5, 6} if known else set())
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert ("mfu" in summary) == known
-    assert ("model FLOPs utilisation" in capsys.readouterr().out) == known
+    printed = capsys.readouterr().out
+    assert ("model FLOPs utilisation" in printed) == known
+    # So is a trace where it is asked for; and no usual run compiles a step again.
+    assert [path.name for path in tmp_path.rglob("profile")] == ["profile"] * 2 * known
+    assert ("profile: written to" in printed) == known
+    assert "compiled again" not in printed

@@ -1,0 +1,18 @@
+"""How a run is watched while it trains: nothing that is trained depends on it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cem_jax.runs.profiling import Window
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """What is looked at beside what every run writes; no part of what a run is.
+
+    Attributes:
+        profile: the steps of which a trace is written; None writes none.
+    """
+
+    profile: Window | None = None
