@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flax import nnx
 
 from cem_jax.data import Rows
+from cem_jax.data.prepared import Domains
 from cem_jax.evaluation.diagnostics import least_eigenvalues
-from cem_jax.evaluation.perplexity import Perplexity, RowNats, perplexity, total_nats
+from cem_jax.evaluation.domains import by_domain
+from cem_jax.evaluation.perplexity import Perplexity, RowNats, total_nats
 from cem_jax.runs.text import Text
 
 EVALUATED = 4096
@@ -29,6 +32,8 @@ def split_figures(
 ) -> dict[str, Any]:
     """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
+    Where the text has domains, their bits per byte too, as ``valid_bits_per_byte/RedPajamaBook``.
+
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
         params: of the model.
@@ -38,17 +43,36 @@ def split_figures(
     result: dict[str, Any] = {}
     for split in splits:
         rows, size = text.rows[split], text.utf8_bytes(split)
-        reached = perplexity(row_nats, params, rows, batch=evaluated_rows(rows), utf8_bytes=size)
-        result |= _flat(split, reached)
+        nats, tokens, bits = _totals(row_nats, params, rows, text.domains(split))
+        result |= _flat(split, Perplexity(nats, tokens, size))
+        result |= {f"{split}_bits_per_byte/{name}": value for name, value in bits.items()}
     return result
 
 
 def glance(row_nats: RowNats, params: dict[str, Any], text: Text) -> dict[str, Any]:
-    """The validation loss on part of the rows, evenly spread: ``valid_loss``, ``valid_tokens``."""
-    valid = text.rows["valid"]
-    rows = valid.select(slice(None, None, max(1, -(-valid.predicted // GLANCE))))
-    nats, tokens = total_nats(row_nats, params, rows, batch=evaluated_rows(rows))
-    return {"valid_loss": nats / tokens, "valid_tokens": tokens}
+    """The validation loss on part of the rows, evenly spread: ``valid_loss``, ``valid_tokens``.
+
+    Where the text has domains, their bits per byte too, as `split_figures` names them.
+    """
+    valid, domains = text.rows["valid"], text.domains("valid")
+    part = slice(None, None, max(1, -(-valid.predicted // GLANCE)))
+    of_part = None if domains is None else domains.select(part)
+    nats, tokens, bits = _totals(row_nats, params, valid.select(part), of_part)
+    apart = {f"valid_bits_per_byte/{name}": value for name, value in bits.items()}
+    return {"valid_loss": nats / tokens, "valid_tokens": tokens, **apart}
+
+
+def _totals(
+    row_nats: RowNats, params: dict[str, Any], rows: Rows, domains: Domains | None
+) -> tuple[float, int, dict[str, float]]:
+    """Nats and tokens of the rows, and the bits per byte of each domain."""
+    batch = evaluated_rows(rows)
+    if domains is None:
+        return *total_nats(row_nats, params, rows, batch=batch), {}
+    found = by_domain(row_nats, params, rows, domains, batch=batch)
+    # Of the same sums: the whole is that of its parts.
+    nats, tokens = math.fsum(found.nats.values()), sum(found.tokens.values())
+    return nats, tokens, found.bits_per_byte(domains)
 
 
 def eigenvalues(graph: nnx.GraphDef[Any], params: dict[str, Any]) -> dict[str, Any]:

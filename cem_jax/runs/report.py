@@ -48,6 +48,9 @@ def table(summaries: list[dict[str, Any]], title: str) -> Table:
     for label, key, form in ROWS:
         if any(key in summary for summary in summaries):
             result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
+    for key in dict.fromkeys(key for summary in summaries for key in summary if "/" in key):
+        label = "  " + key.replace("/", ", ").replace("_", " ", 3)
+        result.add_row(label, *(_cell(summary, key, ".4f") for summary in summaries))
     for name in dict.fromkeys(name for summary in summaries for name in _references(summary)):
         cells = [_cell(_references(summary), name, ".4f") for summary in summaries]
         result.add_row(f"  {name}", *cells)
