@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import jax
+import tyro
 
 from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
@@ -60,6 +62,12 @@ class Where:
     plugin (xprof) shows it, jax.profiler.ProfileData reads it. The first step compiles: take
     others."""
 
+    track: tyro.conf.UseAppendAction[tuple[Literal["tensorboard", "wandb"], ...]] = ()
+    """Show the records of metrics.jsonl there too, also several: tensorboard writes RUN/tensorboard
+    (the extra tensorboard; then tensorboard --logdir runs, which is a package of its own), wandb
+    sends them to Weights & Biases (the extra wandb; WANDB_PROJECT, WANDB_MODE=offline and its other
+    variables hold). A run that goes on with --resume goes on there, no step twice."""
+
     dry_run: bool = False
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
     and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
@@ -92,7 +100,7 @@ def main(arguments: list[str]) -> int:
 def _watch(where: Where, config: RunConfig) -> Watch:
     steps = config.training.steps
     window = None if where.profile is None else Window.parse(where.profile, steps)
-    return Watch(profile=window)
+    return Watch(profile=window, track=where.track)
 
 
 def _dry_run(config: RunConfig, mesh: str) -> int:
@@ -124,8 +132,6 @@ def _read(arguments: list[str]) -> tuple[RunConfig, Path, Where]:
 
 def _alone(arguments: list[str]) -> Where | None:
     """A run that is to go on as it is: nothing of its model, training or text is given."""
-    import tyro
-
     if "-h" in arguments or "--help" in arguments:
         return None
     where, rest = tyro.cli(Where, args=arguments, prog="cem train", return_unknown_args=True)

@@ -26,6 +26,7 @@ from cem_jax.runs.sampling import Sampler
 from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import StopSignals
 from cem_jax.runs.text import Text
+from cem_jax.runs.tracking import Trackers
 from cem_jax.runs.utilisation import Utilisation
 from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout
@@ -98,15 +99,17 @@ def fit(
     line = LiveLine(console, training.steps)
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
     profiler = Profiler(folder.profile, watch.profile, line.say)
-    with checkpoints, line, profiler, StopSignals(line.say) as stop:
+    trackers = Trackers(watch.track, folder, described)
+    with checkpoints, line, profiler, trackers, StopSignals(line.say) as stop:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
         else:
             state = restored[0]
         seconds = _begin(folder, int(state["step"]), line)
+        trackers.begin()
         hooks = dataclasses.replace(
-            _hooks(text, folder, row_nats, sampler, line, _utilisation(config, layout)),
+            _hooks(text, folder, row_nats, sampler, line, _utilisation(config, layout), trackers),
             save=checkpoints.save,
             stop=stop,
         )
@@ -163,12 +166,14 @@ def _hooks(
     sampler: Sampler,
     line: LiveLine,
     utilisation: Utilisation,
+    trackers: Trackers,
 ) -> Hooks:
     """What is written down and said between the steps."""
 
     def record(records: list[Record]) -> None:
         records = utilisation.add(records)
         folder.append_metrics(records)
+        trackers.record(records)
         line.record(records)
 
     def evaluate(params: dict[str, Any]) -> Record:
@@ -176,6 +181,7 @@ def _hooks(
 
     def evaluated(step: int, figures: Record) -> None:
         folder.append_metrics([{"step": step, **figures}])
+        trackers.record([{"step": step, **figures}])
         loss, tokens = figures["valid_loss"], figures["valid_tokens"]
         line.say(f"step {step:,}: validation loss {loss:.4f} on {tokens:,} tokens")
 

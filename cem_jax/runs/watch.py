@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from cem_jax.runs.profiling import Window
+from cem_jax.runs.tracking import require_installed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,6 +14,11 @@ class Watch:
 
     Attributes:
         profile: the steps of which a trace is written; None writes none.
+        track: where the curves are shown too, of `tracking.TRACKERS`; its package must be there.
     """
 
     profile: Window | None = None
+    track: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_installed(self.track)

@@ -57,6 +57,8 @@ def test_the_steps_of_the_window_are_in_the_trace(tmp_path):
     said = []
     with Profiler(tmp_path / "profile", Window(3, 5), said.append) as profiler:
         assert drive(profiler, 8) == 8
+        # It ends with the window, not with the run.
+        assert len(said) == 1
     assert traced(tmp_path / "profile") == [3, 4, 5]
     assert len(said) == 1
     assert re.match("profile: written to .*profile; ", said[0])
