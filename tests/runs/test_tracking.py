@@ -37,6 +37,9 @@ def killed_and_resumed(name, folder):
     """Killed after step 5 and before its evaluation; it goes on from step 3."""
     train(name, folder, steps(1, 2, 3), evaluation(3), steps(4, 5))
     folder.cut_back(3)
+    for file in folder.path.glob("tensorboard/*"):
+        # Its name is of the second it was begun in: the first process was in another.
+        file.rename(file.with_name("events.out.tfevents.1"))
     train(name, folder, steps(4, 5), evaluation(5), steps(6))
     expected = [*steps(1, 2, 3), *evaluation(3), *steps(4, 5), *evaluation(5), *steps(6)]
     assert folder.metrics() == expected
