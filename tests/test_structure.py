@@ -70,7 +70,7 @@ def test_grain_and_other_heavy_packages_are_imported_lazily(path):
     own = package(path)
     at_import = [name.split(".")[0] for node in TREES[path].body for name in _eager(node)]
     lazy = {"grain", "torch", "transformers", "matplotlib", "sentencepiece", "safetensors"}
-    lazy |= {"zstandard", "pyarrow", "array_record", "docstring_parser"}
+    lazy |= {"zstandard", "pyarrow", "array_record", "docstring_parser", "tensorboardX", "wandb"}
     lazy |= {"tyro"} if own != "cli" else set()
     assert not lazy & set(at_import)
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "generate": Command("cem_jax.cli.generate", "let a run go on with a prompt"),
     "compare": Command("cem_jax.cli.compare", "train or read several runs, side by side"),
     "sweep": Command("cem_jax.cli.sweep", "many variants with many seeds: one table, one picture"),
+    "checkpoint": Command("cem_jax.cli.checkpoint", "list the saved states of a run, or read all"),
     "export": Command("cem_jax.cli.export", "write the weights of a run as safetensors"),
     "import": Command("cem_jax.cli.import_weights", "make a run of exported or Llama weights"),
     "data": Command("cem_jax.cli.data", "prepare large text for training, once; look into it"),
@@ -86,7 +87,7 @@ def _is_ours(error: ValueError) -> bool:
 
 def _help() -> str:
     lines = ["usage: cem COMMAND [OPTIONS]", "", "Causal Energy Minimization in JAX.", ""]
-    lines += [f"  {name:<10}{command.summary}" for name, command in COMMANDS.items()]
+    lines += [f"  {name:<12}{command.summary}" for name, command in COMMANDS.items()]
     return "\n".join([*lines, "", "`cem COMMAND --help` explains a command's options."])
 
 

@@ -10,6 +10,7 @@ import jax
 
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.reporting import Report
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import MeshShape
 
 
@@ -21,6 +22,7 @@ def train_and_report(
     resume: bool,
     report: Report = "full",
     mesh: MeshShape | None = None,
+    watch: Watch | None = None,
 ) -> int:
     """Train; the exit status is 0, 1 for no finite end or no space, 130 after Ctrl-C.
 
@@ -34,6 +36,7 @@ def train_and_report(
         resume: whether it may have been begun.
         report: what is evaluated at its end.
         mesh: over which devices it is spread; by default one.
+        watch: what is looked at while it trains.
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
@@ -42,7 +45,8 @@ def train_and_report(
 
     go_on = f"go on with: cem train --resume --out {out}"
     try:
-        run(config, out, RunConsole(quiet=not is_first()), resume=resume, report=report, mesh=mesh)
+        console = RunConsole(quiet=not is_first())
+        run(config, out, console, resume=resume, report=report, mesh=mesh, watch=watch)
     except (NonFiniteError, OtherProcessError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import jax
+import tyro
 
 from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.folder import RunFolder, next_folder, require_free
+from cem_jax.runs.profiling import Window
 from cem_jax.runs.reporting import Report
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout, MeshShape, Processes
 from cem_jax.sharding.mesh import PRESETS
 from cem_jax.sharding.processes import leave
@@ -59,6 +63,18 @@ class Where:
     (TPU slices, Slurm, Open MPI, GKE), else INDEX/COUNT@HOST:PORT, the port being free on the host
     of process 0. --out is a folder that all of them see. See docs/launching.md."""
 
+    profile: str | None = None
+    """FIRST:LAST, such as 100:110: the steps, both included, of which jax.profiler writes a trace
+    to RUN/profile: where the time goes, on the host and on the devices. TensorBoard's profile
+    plugin (xprof) shows it, jax.profiler.ProfileData reads it. The first step compiles: take
+    others."""
+
+    track: tyro.conf.UseAppendAction[tuple[Literal["tensorboard", "wandb"], ...]] = ()
+    """Show the records of metrics.jsonl there too, also several: tensorboard writes RUN/tensorboard
+    (the extra tensorboard; then tensorboard --logdir runs, which is a package of its own), wandb
+    sends them to Weights & Biases (the extra wandb; WANDB_PROJECT, WANDB_MODE=offline and its other
+    variables hold). A run that goes on with --resume goes on there, no step twice."""
+
     dry_run: bool = False
     """Compile a training step for the mesh, and show what it takes on each device: memory, FLOPs,
     and what is sent. Train nothing, read no text. On a CPU the devices of sizes are simulated."""
@@ -79,6 +95,7 @@ def main(arguments: list[str]) -> int:
         raise ValueError(f"topology: got {where.topology} to train on, expected --dry-run with it.")
     if where.dry_run:
         return _dry_run(config, where.mesh, where.topology)
+    watch = _watch(where, config)
     quiet()
     if where.processes is not None:
         _require_folder(where)
@@ -86,7 +103,13 @@ def main(arguments: list[str]) -> int:
     require_free(RunFolder(out), resume=where.resume)
     mesh = MeshShape.parse(where.mesh, jax.device_count())
     status = train_and_report(
-        "cem train", config, out, resume=where.resume, report=where.report, mesh=mesh
+        "cem train",
+        config,
+        out,
+        resume=where.resume,
+        report=where.report,
+        mesh=mesh,
+        watch=watch,
     )
     if status == 1 and where.processes is not None:
         leave(status)
@@ -97,6 +120,12 @@ def _require_folder(where: Where) -> None:
     """The next free number would be another for a process that comes later."""
     if where.out is None:
         raise ValueError("out: got none for several processes, expected --out RUN, one for all.")
+
+
+def _watch(where: Where, config: RunConfig) -> Watch:
+    steps = config.training.steps
+    window = None if where.profile is None else Window.parse(where.profile, steps)
+    return Watch(profile=window, track=where.track)
 
 
 def _dry_run(config: RunConfig, mesh: str, topology: str | None) -> int:
@@ -132,8 +161,6 @@ def _read(arguments: list[str]) -> tuple[RunConfig, Path, Where]:
 
 def _alone(arguments: list[str]) -> Where | None:
     """A run that is to go on as it is: nothing of its model, training or text is given."""
-    import tyro
-
     if "-h" in arguments or "--help" in arguments:
         return None
     where, rest = tyro.cli(Where, args=arguments, prog="cem train", return_unknown_args=True)

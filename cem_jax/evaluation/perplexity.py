@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from cem_jax.data.packing import Batch, Rows
 from cem_jax.ops.constrain import constrain
@@ -49,7 +49,8 @@ class Perplexity:
         return self.nats / math.log(2) / self.utf8_bytes
 
 
-RowNats = Callable[[dict[str, Any], Batch], Float[Array, "B"]]
+RowNats = Callable[..., Float[Array, "..."]]
+"""See `make_row_nats`."""
 
 
 def make_row_nats(
@@ -58,19 +59,32 @@ def make_row_nats(
 ) -> RowNats:
     """The jitted map (params, batch) -> summed nats of each row ``[B]``.
 
+    With ``labels [B, L]`` in 0 ... N - 1 and ``count`` = N it sums those of each label apart:
+    ``[B, N]``.
+
     Args:
         graph: of the model.
         scope: in which it is traced, such as `sharding.Layout.scope`.
     """
 
-    def row_nats(params: dict[str, Any], batch: Batch) -> Float[Array, "B"]:
+    def row_nats(
+        params: dict[str, Any],
+        batch: Batch,
+        labels: Int[Array, "B L"] | None = None,
+        count: int = 1,
+    ) -> Float[Array, "..."]:
         model = nnx.merge(graph, params)
         with scope():
             nats = model.nats(batch.inputs, batch.targets, batch.mask, batch.sites)
             # Whole on every device: each process reads them.
-            return constrain(jnp.sum(nats, axis=1), "rows")
+            if labels is None:
+                return constrain(jnp.sum(nats, axis=1), "rows")
+            # No product with one-hot vectors: those are of low precision on accelerators.
+            apart = (jnp.where(labels == label, nats, 0) for label in range(count))
+            sums = jnp.stack([jnp.sum(each, axis=1) for each in apart], axis=1)
+            return constrain(sums, "rows labels")
 
-    return jax.jit(row_nats)
+    return jax.jit(row_nats, static_argnames="count")
 
 
 def perplexity(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from flax import nnx
 
 from cem_jax.data import Rows
+from cem_jax.data.prepared import Domains
 from cem_jax.evaluation.diagnostics import least_eigenvalues
-from cem_jax.evaluation.perplexity import Perplexity, RowNats, perplexity, total_nats
+from cem_jax.evaluation.domains import by_domain
+from cem_jax.evaluation.perplexity import Perplexity, RowNats, total_nats
 from cem_jax.runs.text import Text
 
 EVALUATED = 4096
@@ -30,7 +33,8 @@ def split_figures(
 ) -> dict[str, Any]:
     """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
-    All tokens count alike. Of a mixture each source's are beside them, in ``valid_by_source``.
+    All tokens count alike. Of a mixture the figures of each source stand in ``valid_by_source``;
+    where a text has domains, their bits per byte in ``valid_bits_per_byte/RedPajamaBook``.
 
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
@@ -40,10 +44,12 @@ def split_figures(
     """
     result: dict[str, Any] = {}
     for split in splits:
-        parts = {
-            name: perplexity(row_nats, params, rows, batch=evaluated_rows(rows), utf8_bytes=size)
-            for name, (rows, size) in text.parts(split).items()
-        }
+        # A mixture has sources, one text may have domains.
+        domains, parts = text.domains(split), {}
+        for name, (rows, size) in text.parts(split).items():
+            nats, tokens, bits = _totals(row_nats, params, rows, domains)
+            parts[name] = Perplexity(nats, tokens, size)
+            result |= {f"{split}_bits_per_byte/{domain}": value for domain, value in bits.items()}
         sums = (sum(each) for each in zip(*map(dataclasses.astuple, parts.values()), strict=True))
         result |= _flat(split, Perplexity(*sums))
         if len(parts) > 1:
@@ -52,11 +58,29 @@ def split_figures(
 
 
 def glance(row_nats: RowNats, params: dict[str, Any], text: Text) -> dict[str, Any]:
-    """The validation loss on part of the rows, evenly spread: ``valid_loss``, ``valid_tokens``."""
-    valid = text.rows["valid"]
-    rows = valid.select(slice(None, None, max(1, -(-valid.predicted // GLANCE))))
-    nats, tokens = total_nats(row_nats, params, rows, batch=evaluated_rows(rows))
-    return {"valid_loss": nats / tokens, "valid_tokens": tokens}
+    """The validation loss on part of the rows, evenly spread: ``valid_loss``, ``valid_tokens``.
+
+    Where the text has domains, their bits per byte too, as `split_figures` names them.
+    """
+    valid, domains = text.rows["valid"], text.domains("valid")
+    part = slice(None, None, max(1, -(-valid.predicted // GLANCE)))
+    of_part = None if domains is None else domains.select(part)
+    nats, tokens, bits = _totals(row_nats, params, valid.select(part), of_part)
+    apart = {f"valid_bits_per_byte/{name}": value for name, value in bits.items()}
+    return {"valid_loss": nats / tokens, "valid_tokens": tokens, **apart}
+
+
+def _totals(
+    row_nats: RowNats, params: dict[str, Any], rows: Rows, domains: Domains | None
+) -> tuple[float, int, dict[str, float]]:
+    """Nats and tokens of the rows, and the bits per byte of each domain."""
+    batch = evaluated_rows(rows)
+    if domains is None:
+        return *total_nats(row_nats, params, rows, batch=batch), {}
+    found = by_domain(row_nats, params, rows, domains, batch=batch)
+    # Of the same sums: the whole is that of its parts.
+    nats, tokens = math.fsum(found.nats.values()), sum(found.tokens.values())
+    return nats, tokens, found.bits_per_byte(domains)
 
 
 def eigenvalues(graph: nnx.GraphDef[Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flax import nnx
+from jax.sharding import Mesh
 from rich.console import Console
 
 from cem_jax.data import Batch, Pipeline, ReadAhead
@@ -18,12 +19,16 @@ from cem_jax.runs.config import RunConfig
 from cem_jax.runs.figures import glance
 from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.offending import write_offending
+from cem_jax.runs.profiling import Profiler
 from cem_jax.runs.progress import LiveLine
 from cem_jax.runs.resume import identity
 from cem_jax.runs.sampling import Sampler
 from cem_jax.runs.starting import require_start, started
 from cem_jax.runs.stopping import stop_signals
 from cem_jax.runs.text import Text
+from cem_jax.runs.tracking import Trackers
+from cem_jax.runs.utilisation import Utilisation
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout
 from cem_jax.sharding.spread import Spread
 from cem_jax.training import (
@@ -38,6 +43,7 @@ from cem_jax.training import (
     train,
 )
 from cem_jax.training.finite import Record
+from cem_jax.training.recompiling import told_of_recompiling
 
 
 class Trained(NamedTuple):
@@ -65,6 +71,7 @@ def fit(
     described: dict[str, Any],
     console: Console,
     layout: Layout,
+    watch: Watch,
 ) -> Trained:
     """Train until the end, from the newest state that there is.
 
@@ -75,6 +82,7 @@ def fit(
         described: the content of ``config.json``.
         console: where the live line is drawn.
         layout: where state and batches live.
+        watch: what is looked at on the way.
 
     Raises:
         NonFiniteError: no finite end.
@@ -95,15 +103,20 @@ def fit(
     checkpoints = Checkpoints(folder.checkpoints, identity(described), keep=training.keep)
     shape = (training.batch, training.length)
     batches = ReadAhead(_placed(pipeline, layout.batch, shape), end=training.steps)
-    with checkpoints, line, batches, stop_signals(line.say) as stop:
+    profiler = Profiler(folder.profile, watch.profile, line.say)
+    trackers = Trackers(watch.track, folder, described)
+    stop = stop_signals(line.say)
+    with checkpoints, line, batches, profiler, trackers, stop:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
         else:
             state = restored[0]
-        seconds, skipped = _begin(folder, int(state["step"]), line)
+        begin = int(state["step"])
+        seconds, skipped = _begin(folder, begin, line)
+        trackers.begin()
         hooks = dataclasses.replace(
-            _hooks(text, folder, row_nats, sampler, line),
+            _hooks(text, folder, row_nats, sampler, line, _utilisation(config, layout), trackers),
             skipped=_skipped(text, folder, pipeline, line),
             save=checkpoints.save,
             stop=stop,
@@ -115,6 +128,7 @@ def fit(
             accumulate=training.accumulate,
             non_finite=training.non_finite,
         )
+        step = profiler.of(told_of_recompiling(step, begin, line.say), begin)
         try:
             state = train(state, step, batches, training, hooks, seconds=seconds, skipped=skipped)
         except NonFiniteError as error:
@@ -182,13 +196,26 @@ def _skipped(
     return skipped
 
 
+def _utilisation(config: RunConfig, layout: Layout) -> Utilisation:
+    assert isinstance(layout.mesh, Mesh)
+    return Utilisation(config.model, config.training, layout.mesh.devices.flat[0], layout.mesh.size)
+
+
 def _hooks(
-    text: Text, folder: RunFolder, row_nats: RowNats, sampler: Sampler, line: LiveLine
+    text: Text,
+    folder: RunFolder,
+    row_nats: RowNats,
+    sampler: Sampler,
+    line: LiveLine,
+    utilisation: Utilisation,
+    trackers: Trackers,
 ) -> Hooks:
     """What is written down and said between the steps."""
 
     def record(records: list[Record]) -> None:
+        records = utilisation.add(records)
         folder.append_metrics(records)
+        trackers.record(records)
         line.record(records)
 
     def evaluate(params: dict[str, Any]) -> Record:
@@ -196,6 +223,7 @@ def _hooks(
 
     def evaluated(step: int, figures: Record) -> None:
         folder.append_metrics([{"step": step, **figures}])
+        trackers.record([{"step": step, **figures}])
         loss, tokens = figures["valid_loss"], figures["valid_tokens"]
         line.say(f"step {step:,}: validation loss {loss:.4f} on {tokens:,} tokens")
 

@@ -20,8 +20,8 @@ class RunFolder:
 
     ``config.json`` (all that repeats it), ``metrics.jsonl`` (a line per step and evaluation),
     ``samples.txt``, ``summary.json``, ``loss.png``, and the folders ``checkpoints`` and
-    ``tokenizer``; and ``non-finite/step-N.jsonl``, the rows of each step N whose loss or gradient
-    was no finite number.
+    ``tokenizer``; ``profile`` where it was asked for; and ``non-finite/step-N.jsonl``, the rows of
+    each step N whose loss or gradient was no finite number.
 
     Args:
         path: the folder.
@@ -32,6 +32,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.tokenizer = path / "tokenizer"
         self.picture = path / "loss.png"
+        self.profile = path / "profile"
 
     def create(self) -> None:
         """Make the folder, before any work is done for it.
@@ -115,7 +116,6 @@ class RunFolder:
 
     def write_rows(self, step: int, rows: list[dict[str, Any]]) -> Path:
         """The rows of a step that was not finite, for a person to look at; their file."""
-        (self.path / NON_FINITE).mkdir(exist_ok=True)
         name = f"{NON_FINITE}/step-{step}.jsonl"
         self._replace(name, "".join(json.dumps(row) + "\n" for row in rows))
         return self.path / name
@@ -146,6 +146,7 @@ class RunFolder:
 
     def _replace(self, name: str, text: str) -> None:
         draft = self.path / f"{name}.part"
+        draft.parent.mkdir(exist_ok=True)
         # Bytes: line ends stay what they are.
         draft.write_bytes(text.encode("utf-8", "surrogateescape"))
         draft.replace(self.path / name)

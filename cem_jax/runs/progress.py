@@ -22,7 +22,7 @@ class RunConsole(Console):
 
 
 class LiveLine:
-    """Step, loss, tokens per second and time left, in one line that moves.
+    """Step, loss, tokens per second, utilisation (MFU) and time left, in one line that moves.
 
     Where the output is no terminal the line is left out; `say` prints there too.
 
@@ -37,19 +37,24 @@ class LiveLine:
         columns = (
             TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
             BarColumn(bar_width=24),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:,.0f} tokens/s  left"),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:,.0f} tokens/s"),
+            TextColumn("{task.fields[mfu]}left"),
             TimeRemainingColumn(),
         )
         self._progress = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._task = self._progress.add_task("train", total=steps, loss=float("nan"), rate=0.0)
+        empty = float("nan")
+        self._task = self._progress.add_task("train", total=steps, loss=empty, rate=0.0, mfu="")
 
     def record(self, records: list[dict[str, Any]]) -> None:
         """Move on to the last of the records; one that was skipped has no loss."""
         self.meter.record(records)
         shown: dict[str, Any] = {"rate": self.meter.tokens_per_second}
+        last = records[-1]
+        # Only where the peak of the device is known.
+        shown["mfu"] = f"MFU {last['mfu']:.1%}  " if "mfu" in last else ""
         if losses := [record["loss"] for record in records if "loss" in record]:
             shown["loss"] = losses[-1]
-        self._progress.update(self._task, completed=records[-1]["step"], **shown)
+        self._progress.update(self._task, completed=last["step"], **shown)
 
     def start_at(self, step: int, seconds: float) -> None:
         """Begin after steps that were done before, in so many seconds."""

@@ -48,6 +48,9 @@ def table(summaries: list[dict[str, Any]], title: str) -> Table:
     for label, key, form in ROWS:
         if any(key in summary for summary in summaries):
             result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
+    for key in dict.fromkeys(key for summary in summaries for key in summary if "/" in key):
+        label = "  " + key.replace("/", ", ").replace("_", " ", 3)
+        result.add_row(label, *(_cell(summary, key, ".4f") for summary in summaries))
     for beside in (_by_source, _references):
         for name in dict.fromkeys(name for summary in summaries for name in beside(summary)):
             cells = [_cell(beside(summary), name, ".4f") for summary in summaries]
@@ -62,6 +65,8 @@ ROWS = (
     ("training tokens", "train_tokens", ",.0f"),
     ("steps skipped, not finite", "skipped_steps", ",.0f"),
     ("tokens per second", "tokens_per_second", ",.0f"),
+    # Of the peak of the devices, where it is known.
+    ("model FLOPs utilisation", "mfu", ".1%"),
     ("seconds in all", "seconds", ",.0f"),
     # Where it is negative, a step of that layer may go uphill.
     ("least eigenvalue of P, attention", "least_eigenvalue_attention", ".4f"),

@@ -27,8 +27,10 @@ from cem_jax.runs.resume import require_same, require_same_text, warn_of_other_b
 from cem_jax.runs.starting import require_start
 from cem_jax.runs.text import Text
 from cem_jax.runs.trainable import require_placeable, require_trainable
+from cem_jax.runs.utilisation import median_utilisation
+from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout, MeshShape
-from cem_jax.sharding.processes import by_first
+from cem_jax.sharding.processes import by_first, is_first
 
 
 def run(
@@ -39,6 +41,7 @@ def run(
     resume: bool = False,
     report: Report = "full",
     mesh: MeshShape | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train, evaluate, and write the folder ``out``.
 
@@ -51,6 +54,7 @@ def run(
             summary lacks some of it.
         mesh: over which devices it is spread; by default one. What is trained does not depend on
             it but for the order of sums: a run may go on with another.
+        watch: what is looked at while it trains.
 
     Returns:
         The content of ``summary.json``.
@@ -92,7 +96,9 @@ def run(
     with contextlib.ExitStack() as held:
         by_first(lambda: _begin(folder, described, text, held, new=stored is None))
         _announce(config, text, folder, wanted, console)
-        trained = fit(config, text, folder, described, console, layout)
+        # What others watch is told once.
+        watched = watch if watch is not None and is_first() else Watch()
+        trained = fit(config, text, folder, described, console, layout, watched)
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
@@ -155,6 +161,7 @@ def _finish(
             "forward_flops_per_token": flops / length,
             **speed(metrics),
             **skips(metrics),
+            **median_utilisation(metrics),
             **split_figures(trained.row_nats, trained.params, text, wanted.splits),
             **eigenvalues(trained.graph, trained.params),
             "sample": trained.sampler(trained.params),

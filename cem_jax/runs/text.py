@@ -18,6 +18,7 @@ from cem_jax.data import (
     open_prepared,
     pack,
 )
+from cem_jax.data.prepared import Domains
 from cem_jax.data.tokenizer import TRAIN
 from cem_jax.runs.config import DataConfig
 
@@ -93,6 +94,10 @@ class Text:
                 )
         corpus.require(length, tokenizer)
         return cls(corpus, tokenizer, {}, {split: corpus.rows(split) for split in splits})
+
+    def domains(self, split: str) -> Domains | None:
+        """The domains of a split's pieces; None where the text has none, or does not say."""
+        return self.corpus.domains(split) if isinstance(self.corpus, PreparedCorpus) else None
 
     def utf8_bytes(self, split: str) -> int:
         """The bytes of a split's documents."""

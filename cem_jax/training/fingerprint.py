@@ -21,9 +21,14 @@ class MismatchError(ValueError):
 def leaves(state: State) -> dict[str, str]:
     """Shape and dtype of every array, under its path."""
     return {
-        jax.tree_util.keystr(path): f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
+        jax.tree_util.keystr(path): shape(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
     }
+
+
+def shape(leaf: Any) -> str:
+    """Dtype and shape of an array, as ``float32[2, 3]``."""
+    return f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
 
 
 def checksums(state: State) -> dict[str, int]:
@@ -36,7 +41,7 @@ def checksums(state: State) -> dict[str, int]:
     Several processes must call it together.
     """
     found = jax.tree_util.tree_leaves_with_path(state)
-    own = np.asarray([_sum(leaf) for _, leaf in found], "<u8")
+    own = np.asarray([checksum(leaf) for _, leaf in found], "<u8")
     # As halves: a JAX without 64 bits would cut them.
     halves = gathered(own.view("<u4"))
     sums = np.ascontiguousarray(halves).view("<u8").sum(axis=0, dtype=np.uint64)
@@ -46,8 +51,8 @@ def checksums(state: State) -> dict[str, int]:
     }
 
 
-def _sum(leaf: Any) -> int:
-    """What this process adds: of each part of the array that it holds, the first copy."""
+def checksum(leaf: Any) -> int:
+    """What this process adds for one array: of each part that it holds, the first copy."""
     if not isinstance(leaf, jax.Array):
         leaf = np.asarray(leaf)
         return _weighted(leaf, (slice(None),) * leaf.ndim, leaf.shape)

@@ -5,11 +5,13 @@
 
 from cem_jax.data.prepared.config import PrepareConfig
 from cem_jax.data.prepared.corpus import PreparedCorpus, is_prepared
+from cem_jax.data.prepared.domains import Domains
 from cem_jax.data.prepared.manifest import Manifest
 from cem_jax.data.prepared.prepare import prepare
 from cem_jax.data.prepared.rows import PreparedRows
 
 __all__ = [
+    "Domains",
     "Manifest",
     "PrepareConfig",
     "PreparedCorpus",

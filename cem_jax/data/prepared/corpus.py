@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from pathlib import Path
 
+from cem_jax.data.prepared.domains import LABELS, Domains
 from cem_jax.data.prepared.manifest import MANIFEST, PLAN, Manifest
 from cem_jax.data.prepared.prepare import TOKENIZER
 from cem_jax.data.prepared.rows import PreparedRows
@@ -80,6 +81,19 @@ class PreparedCorpus:
     def files(self, split: str) -> list[ShardFile]:
         """The shards of a split, none of them opened."""
         return [ShardFile(self.folder / s.name, s) for s in self.manifest.of_split(split)]
+
+    def domains(self, split: str) -> Domains | None:
+        """The domains of the pieces of a split's rows; None where it has one, or does not say."""
+        manifest = self.manifest
+        shards = tuple(shard for shard in manifest.labels if shard.split == split)
+        rows = [tuple(shard.rows for shard in each) for each in (shards, manifest.of_split(split))]
+        counts = manifest.tally.taken[split]
+        # Some parts may have been prepared by a version that wrote none.
+        if rows[0] != rows[1] or len(counts) < 2:
+            return None
+        files = [ShardFile(self.folder / shard.name, shard) for shard in shards]
+        reader = ShardReader(files, RowFormat(manifest.length, LABELS))
+        return Domains(PreparedRows(reader, range(len(reader))), dict(sorted(counts.items())))
 
     def utf8_bytes(self, split: str) -> int:
         """The bytes of a split's documents."""

@@ -28,6 +28,7 @@ class Manifest:
         dtype: of the numbers in the shards.
         shards: in order.
         tally: documents, bytes and targets by split and domain, and what was skipped.
+        labels: shards of the domains of the held-out rows (`domains`); none in older folders.
     """
 
     plan: dict[str, Any]
@@ -36,6 +37,7 @@ class Manifest:
     dtype: str
     shards: tuple[Shard, ...]
     tally: Tally
+    labels: tuple[Shard, ...] = ()
 
     @property
     def length(self) -> int:
@@ -85,11 +87,12 @@ class Manifest:
             )
         try:
             shards = tuple(Shard(**shard) for shard in content["shards"])
+            labels = tuple(Shard(**shard) for shard in content.get("labels", ()))
             tally = Tally.from_json(content["tally"])
-            manifest = cls(**{**content, "shards": shards, "tally": tally})
+            manifest = cls(**{**content, "shards": shards, "tally": tally, "labels": labels})
         except (KeyError, TypeError, AttributeError) as error:
             raise _damaged(path, error) from error
-        if missing := [shard for shard in shards if not is_whole(folder, shard)]:
+        if missing := [shard for shard in shards + labels if not is_whole(folder, shard)]:
             raise ValueError(
                 f"data: got {folder}, in which {missing[0].name} and {len(missing) - 1} other "
                 f"shards are missing or have another size, expected all (the first with "

@@ -13,6 +13,7 @@ import numpy as np
 from cem_jax.data.json_lines import Document
 from cem_jax.data.prepared.config import PrepareConfig
 from cem_jax.data.prepared.documents import Broken, documents
+from cem_jax.data.prepared.domains import LABELLED, LABELS, label_of
 from cem_jax.data.prepared.inputs import SPLITS, Input
 from cem_jax.data.prepared.manifest import PARTS, is_whole, read_json, write_json
 from cem_jax.data.prepared.packers import make_packer
@@ -57,27 +58,39 @@ def make_part(part: Part, config: PrepareConfig, tokenizer: Tokenizer, advanced:
     for file, document in _taken(part, config, tally, advanced):
         split = split_of(file, document)
         pieces = np.asarray(tokenizer.document(document.text), np.int32)
-        outputs[split].add(pieces)
+        outputs[split].add(pieces, document.domain)
         size = len(to_bytes(document.text))
         tally.take(split, document.domain, Counts(1, size, len(pieces) - 1))
-    shards = [shard for output in outputs.values() if (shard := output.close()) is not None]
+    closed = [output.close() for output in outputs.values()]
+    shards, labels = ([shard for shard in each if shard] for each in zip(*closed, strict=True))
     for shard in shards:
         assert shard.targets == tally.total(shard.split).targets, "a target was lost or is twice"
     report = {
         "shards": [dataclasses.asdict(shard) for shard in shards],
+        "labels": [dataclasses.asdict(shard) for shard in labels],
         "tally": dataclasses.asdict(tally),
     }
     write_json(part.report, report)
 
 
-def read_report(part: Part) -> tuple[tuple[Shard, ...], Tally] | None:
-    """The shards of a part that is done, and what was counted; None where it is not done."""
+class Report(NamedTuple):
+    """What a part that is done holds: shards of rows and of their labels, and what was counted."""
+
+    shards: tuple[Shard, ...]
+    labels: tuple[Shard, ...]
+    tally: Tally
+
+
+def read_report(part: Part) -> Report | None:
+    """What a part holds; None where it is not done."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         if part.report.is_file():
             content = read_json(part.report)
-            shards = tuple(Shard(**shard) for shard in content["shards"])
-            if all(is_whole(part.out, shard) for shard in shards):
-                return shards, Tally.from_json(content["tally"])
+            # An older version wrote no labels.
+            kinds = (content["shards"], content.get("labels", []))
+            shards, labels = (tuple(Shard(**shard) for shard in each) for each in kinds)
+            if all(is_whole(part.out, shard) for shard in shards + labels):
+                return Report(shards, labels, Tally.from_json(content["tally"]))
     return None
 
 
@@ -103,11 +116,32 @@ def _taken(
 
 
 class _Output:
-    """The shard of a split; there is none where the split has no text."""
+    """The shards of a split, rows and labels; there are none where the split has no text."""
 
     def __init__(self, part: Part, split: str, config: PrepareConfig, form: RowFormat) -> None:
-        self._path = part.out / f"{split}-{part.number:06d}.arrayrecord"
-        self._split, self._form = split, form
+        name = f"{split}-{part.number:06d}"
+        self._rows = _Packed(part.out / f"{name}.arrayrecord", split, config, form)
+        self._labels: _Packed | None = None
+        if split in LABELLED:
+            # Packed alike, as rows follow from the lengths of the documents alone.
+            labels = RowFormat(config.length, LABELS)
+            path = part.out / f"{name}.domains.arrayrecord"
+            self._labels = _Packed(path, split, config, labels)
+
+    def add(self, pieces: np.ndarray, domain: str) -> None:
+        self._rows.add(pieces)
+        if self._labels is not None:
+            self._labels.add(np.full_like(pieces, label_of(domain)))
+
+    def close(self) -> tuple[Shard | None, Shard | None]:
+        return self._rows.close(), None if self._labels is None else self._labels.close()
+
+
+class _Packed:
+    """Documents, packed into a shard; the file is there from the first on."""
+
+    def __init__(self, path: Path, split: str, config: PrepareConfig, form: RowFormat) -> None:
+        self._path, self._split, self._form = path, split, form
         self._packer = make_packer(config.packing, config.length)
         self._writer: ShardWriter | None = None
 

@@ -85,22 +85,28 @@ def _manifest(
 ) -> Manifest:
     """What all parts hold together."""
     shards: list[Shard] = []
+    labels: list[Shard] = []
     tally = Tally()
     for part in parts:
         report = read_report(part)
         assert report is not None, "a part that was made has no report"
-        shards += report[0]
-        tally.add(report[1])
+        shards += report.shards
+        labels += report.labels
+        tally.add(report.tally)
     _require_all(config, tally)
     form = RowFormat.of(config.length, tokenizer.vocab_size)
-    in_order = sorted(shards, key=lambda shard: (SPLITS.index(shard.split), shard.name))
+    shards, labels = (
+        sorted(each, key=lambda shard: (SPLITS.index(shard.split), shard.name))
+        for each in (shards, labels)
+    )
     return Manifest(
         plan=plan,
         tokenizer_hash=tokenizer.content_hash(),
         vocab_size=tokenizer.vocab_size,
         dtype=form.dtype,
-        shards=tuple(in_order),
+        shards=tuple(shards),
         tally=tally,
+        labels=tuple(labels),
     )
 
 
