@@ -30,6 +30,7 @@ from cem_jax.runs.tracking import Trackers
 from cem_jax.runs.utilisation import Utilisation
 from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout
+from cem_jax.sharding.processes import by_first
 from cem_jax.sharding.spread import Spread
 from cem_jax.training import (
     Checkpoints,
@@ -151,7 +152,8 @@ def _begin(folder: RunFolder, step: int, line: LiveLine) -> tuple[float, int]:
     Returns:
         The seconds of training so far, and how many of the last steps were skipped.
     """
-    folder.cut_back(step)
+    # Before any process reads them: all must count the same steps that were skipped.
+    by_first(lambda: folder.cut_back(step))
     steps = [record for record in folder.metrics() if "tokens" in record]
     seconds = float(steps[-1]["seconds"]) if steps else 0.0
     if step:
