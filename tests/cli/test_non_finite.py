@@ -57,7 +57,7 @@ def run(text, out, *more, stop_after=None):
             return self.left == 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "StopSignals", Asked)
+        patch.setattr(fit, "stop_signals", Asked)
         return main(small_run.arguments(text, out, "--report", "valid", "--resume", *more))
 
 
