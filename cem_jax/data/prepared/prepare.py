@@ -56,7 +56,10 @@ def prepare(
     out.mkdir(parents=True, exist_ok=True)
     begin(out, plan)
     if (out / MANIFEST).is_file():
-        return Manifest.read(out)
+        manifest = Manifest.read(out)
+        # It may have been killed between the two.
+        shutil.rmtree(out / PARTS, ignore_errors=True)
+        return manifest
     for draft in out.rglob(f"*{DRAFT}"):
         draft.unlink()
     tokenizer = _tokenizer(config, inputs, out)

@@ -151,6 +151,15 @@ def test_killed_at_random_moments_gives_the_same_bytes(slim, reference, tmp_path
     assert contents(out) == contents(reference)
 
 
+def test_killed_between_the_manifest_and_the_end(slim, reference, tmp_path):
+    out = tmp_path / "p"
+    shutil.copytree(reference, out)
+    (out / "parts").mkdir()
+    (out / "parts/000000.json").write_text("{}")
+    prepare(config(slim[0]), out)
+    assert contents(out) == contents(reference)
+
+
 def test_killed_while_the_tokenizer_was_written(slim, reference, tmp_path):
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / "tokenizer" / "byte_tokenizer.json.part").write_bytes(b"half")
