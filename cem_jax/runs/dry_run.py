@@ -15,6 +15,7 @@ from cem_jax.models import Transformer, parameter_axes
 from cem_jax.models.cost import count_parameters, count_training_flops
 from cem_jax.ops.visibility import Sites
 from cem_jax.runs.config import RunConfig
+from cem_jax.runs.trainable import require_placeable
 from cem_jax.sharding import Layout
 from cem_jax.sharding.collectives import Traffic, collectives
 from cem_jax.training import fresh_state, make_optimiser, make_step
@@ -55,6 +56,7 @@ def dry_run(config: RunConfig, layout: Layout) -> DryRun:
     Raises:
         ValueError: sizes that the mesh does not divide.
     """
+    require_placeable(config, layout)
     training, axes = config.training, parameter_axes(config.model)
     optimiser = make_optimiser(training.optimiser, training.steps, axes)
     fresh = fresh_state(

@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import jax
+import numpy as np
 import pytest
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, Mesh
 
 from cem_jax import TransformerConfig
 from cem_jax.cli.main import main
@@ -12,6 +14,7 @@ from cem_jax.runs.dry_run import DryRun, dry_run, told
 from cem_jax.runs.trainable import require_placeable
 from cem_jax.sharding import Layout, MeshShape
 from cem_jax.sharding.collectives import Traffic
+from cem_jax.sharding.mesh import AXES
 from cem_jax.training import AdamWConfig, TrainingConfig
 
 SMALL = TransformerConfig.micro("llama", vocab_size=64)
@@ -82,3 +85,17 @@ def test_the_command_shows_it_and_trains_nothing(tmp_path, monkeypatch, capsys):
     assert main(["train", *words.split(), "--length", "16", "--dry-run"]) == 0
     assert "1 device (single)" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_xla_for_cpus_cannot_compile_is_refused_with_what_helps(monkeypatch):
+    """It would abort the process; two names of one device are enough to see it."""
+    device = np.array(jax.devices()[0])
+    mesh = Mesh(np.broadcast_to(device, (2, 1, 1, 1)), AXES)
+    narrow = dataclasses.replace(RUN, model=dataclasses.replace(RUN.model, dtype="bfloat16"))
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    with pytest.raises(ValueError, match=r"bfloat16 on 2 devices of a CPU.*XLA_FLAGS=--xla_dis"):
+        require_placeable(narrow, Layout(mesh))
+    require_placeable(narrow, Layout.of())
+    require_placeable(RUN, Layout(mesh))
+    monkeypatch.setenv("XLA_FLAGS", "--a --xla_disable_hlo_passes=all-reduce-promotion")
+    require_placeable(narrow, Layout(mesh))
