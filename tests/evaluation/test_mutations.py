@@ -211,6 +211,7 @@ def _no_mean(right):
 FAST = ("wrong sign", "dk dropped", "the future is visible", "temperature missing in the energy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [f if f in FAST else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS]
 )
