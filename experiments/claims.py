@@ -6,7 +6,6 @@ An effect is a difference between two models, paired by seed.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Literal, NamedTuple
 
 from cem_jax.runs.sweep.statistics import Paired
@@ -36,7 +35,13 @@ GAP = Measure("of the gap to Bayes", True, little=0.02, nothing=0.005)
 
 Kind = Literal["loses little", "loses nothing", "improves", "differs"]
 
-Verdict = Literal["holds", "does not hold", "not decidable at this scale", "not run"]
+Verdict = Literal[
+    "holds", "does not hold", "not decidable at this scale", "open: not all seeds", "not run"
+]
+
+SEEDS = 5
+"""Of each comparison. None is judged before all have run: who looks at every interval on the way
+will find one that leaves zero out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +86,7 @@ def verdict(effect: Paired, kind: Kind, measure: Measure = BITS) -> Verdict:
     where it is more; "loses nothing" likewise, with `Measure.nothing`. "improves" holds where the
     whole interval is better, and does not where it is less than `Measure.nothing` better. "differs"
     holds where the interval leaves zero out, and does not where it lies within `Measure.nothing` of
-    it. Between, this scale does not decide.
+    it. Between, this scale does not decide. With fewer than `SEEDS` pairs all is open.
 
     Args:
         effect: the difference.
@@ -90,8 +95,8 @@ def verdict(effect: Paired, kind: Kind, measure: Measure = BITS) -> Verdict:
     """
     if not effect.pairs:
         return "not run"
-    if math.isnan(effect.low):
-        return "not decidable at this scale"
+    if effect.pairs < SEEDS:
+        return "open: not all seeds"
     if kind == "differs":
         if effect.low > 0 or effect.high < 0:
             return "holds"

@@ -52,8 +52,9 @@ def test_of_a_gap_closed_more_is_better(low, high, kind, expected):
 
 
 @pytest.mark.parametrize("kind", ["loses little", "loses nothing", "improves", "differs"])
-def test_one_pair_decides_nothing_and_none_was_not_run(kind):
-    assert verdict(Paired(1, -1.0, math.nan, math.nan), kind) == "not decidable at this scale"
+def test_nothing_is_decided_before_all_seeds_and_none_was_not_run(kind):
+    assert verdict(Paired(1, -1.0, math.nan, math.nan), kind) == "open: not all seeds"
+    assert verdict(Paired(4, -1.0, -1.1, -0.9), kind) == "open: not all seeds"
     assert verdict(Paired(0, math.nan, math.nan, math.nan), kind) == "not run"
 
 
