@@ -47,8 +47,11 @@ def train_and_report(
     try:
         console = RunConsole(quiet=not is_first())
         run(config, out, console, resume=resume, report=report, mesh=mesh, watch=watch)
-    except (NonFiniteError, OtherProcessError) as error:
+    except NonFiniteError as error:
         print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    except OtherProcessError as error:
+        print(f"{program}: {error}; {go_on}", file=sys.stderr)
         return 1
     except StoppedError as error:
         print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)

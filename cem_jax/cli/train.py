@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -102,7 +106,8 @@ def main(arguments: list[str]) -> int:
         Processes.parse(where.processes).start()
     require_free(RunFolder(out), resume=where.resume)
     mesh = MeshShape.parse(where.mesh, jax.device_count())
-    status = train_and_report(
+    run = functools.partial(
+        train_and_report,
         "cem train",
         config,
         out,
@@ -111,7 +116,20 @@ def main(arguments: list[str]) -> int:
         mesh=mesh,
         watch=watch,
     )
-    if status == 1 and where.processes is not None:
+    return run() if where.processes is None else _of_several(run)
+
+
+def _of_several(run: Callable[[], int]) -> int:
+    """A process that fails leaves at once: the others would wait for it, and it for them."""
+    try:
+        status = run()
+    except ValueError as error:
+        print(f"cem train: {error}", file=sys.stderr)
+        leave(2)
+    except Exception:
+        traceback.print_exc()
+        leave(1)
+    if status == 1:
         leave(status)
     return status
 

@@ -107,13 +107,15 @@ def fit(
     profiler = Profiler(folder.profile, watch.profile, line.say)
     trackers = Trackers(watch.track, folder, described)
     stop = stop_signals(line.say)
-    with checkpoints, line, batches, profiler, trackers, stop:
+    # Left from right to left: the state is on disk before anything else ends, or is killed.
+    with stop, trackers, line, profiler, batches, checkpoints:
         restored = checkpoints.restore_newest(fresh.abstract, line.say)
         if restored is None:
             state = started(fresh.create(), require_start(config, text))
         else:
             state = restored[0]
         begin = int(state["step"])
+        stop.begin(begin)
         seconds, skipped = _begin(folder, begin, line)
         trackers.begin()
         hooks = dataclasses.replace(

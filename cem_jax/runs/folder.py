@@ -130,7 +130,8 @@ class RunFolder:
         kept = [record for record in self.metrics() if record["step"] <= step]
         self._replace(METRICS, "".join(json.dumps(record) + "\n" for record in kept))
         for file in (self.path / NON_FINITE).glob("step-*.jsonl"):
-            if int(file.stem.removeprefix("step-")) > step:
+            number = file.stem.removeprefix("step-")
+            if number.isdigit() and int(number) > step:
                 file.unlink()
         path = self.path / SAMPLES
         # Bytes of a sample may be no UTF-8.

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 from rich.console import Console
 
 from cem_jax.data import load_tokenizer
@@ -30,7 +31,7 @@ from cem_jax.runs.trainable import require_placeable, require_trainable
 from cem_jax.runs.utilisation import median_utilisation
 from cem_jax.runs.watch import Watch
 from cem_jax.sharding import Layout, MeshShape
-from cem_jax.sharding.processes import by_first, is_first
+from cem_jax.sharding.processes import by_first, is_first, require_agreed
 
 
 def run(
@@ -68,6 +69,7 @@ def run(
     start, folder, wanted = time.perf_counter(), run_folder(out), Reported.of(report)
     layout = Layout.of(mesh)
     require_placeable(config, layout)
+    _require_one_to_start(config)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
     stored = folder.config() if folder.holds_a_run() else None
@@ -82,6 +84,7 @@ def run(
     with console.status(f"reading {config.data.source} and its tokenizer"):
         text = _text(config, folder, stored)
     described["hashes"] = text.hashes()
+    require_agreed([described["config"], described["hashes"], report, str(mesh), stored is None])
     if resume and stored is None:
         console.print(f"no run in {out} yet: it begins", markup=False, highlight=False)
     if stored is not None:
@@ -102,6 +105,15 @@ def run(
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
+
+
+def _require_one_to_start(config: RunConfig) -> None:
+    """Refuse to take the weights of another run in several processes; states they can take."""
+    if config.start is not None and jax.process_count() > 1:
+        raise ValueError(
+            f"start: got {config.start} for {jax.process_count()} processes, expected one; begin "
+            f"with one, stop it with Ctrl-C, which saves, and go on with --resume and all of them."
+        )
 
 
 def _begin(

@@ -32,6 +32,9 @@ class StopSignals:
         self._told = False
         self._before: dict[signal.Signals, object] = {}
 
+    def begin(self, step: int) -> None:
+        """So many steps were done before; a run that goes on says it before the first is asked."""
+
     def __call__(self) -> bool:
         """Whether a signal came; asked after each step."""
         if self.signal is not None and not self._told:
@@ -74,6 +77,10 @@ class AgreedStop(StopSignals):
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__(tell)
         self._steps = 0
+
+    def begin(self, step: int) -> None:
+        """Count from here: Orbax asks the same service at each save, with the step of the run."""
+        self._steps = step
 
     def __call__(self) -> bool:
         """Whether this is the step; all processes ask after each, from the same one on."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import os
 import re
 import sys
@@ -22,6 +24,10 @@ FAREWELL = 60
 
 class OtherProcessError(Exception):
     """Another process of this run could not do its part; it says why itself."""
+
+
+class ProcessGoneError(OtherProcessError):
+    """Another process of this run has gone: nothing can be agreed any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +103,38 @@ def gathered(values: Any) -> np.ndarray:
 
     Args:
         values: numbers of at most 32 bits.
+
+    Raises:
+        ProcessGoneError: one did not, and will not.
     """
     values = np.asarray(values)
     if jax.process_count() == 1:
         return values[None]
     from jax.experimental.multihost_utils import process_allgather
 
-    return np.asarray(process_allgather(values))
+    try:
+        return np.asarray(process_allgather(values))
+    # Of several classes, by platform and by where it is noticed.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:120]
+        raise ProcessGoneError(f"another process has gone ({reason} ...)") from error
+
+
+def require_agreed(value: Any) -> None:
+    """Refuse a value, as JSON can hold it, that is not the same on all processes.
+
+    Raises:
+        ValueError: on all, where it differs on one.
+    """
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
+    found = gathered(np.frombuffer(digest, np.uint32))
+    differing = [index for index, each in enumerate(found) if (each != found[0]).any()]
+    if differing:
+        raise ValueError(
+            f"processes: got another run on the processes {', '.join(map(str, differing))} than on "
+            f"the first, expected one line, one text and one folder for all; compare the options "
+            f"and cem data inspect of each host."
+        )
 
 
 @contextlib.contextmanager

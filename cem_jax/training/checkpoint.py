@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cem_jax.ops.checks import require_count
-from cem_jax.sharding.processes import by_first, is_first, together
+from cem_jax.sharding.processes import ProcessGoneError, by_first, is_first, together
 from cem_jax.training.fingerprint import (
     MismatchError,
     checksums,
@@ -205,7 +205,7 @@ class Checkpoints:
         for step in reversed(self.steps()):
             try:
                 restored = self.restore(abstract, step)
-            except (MismatchError, MemoryError, PermissionError):
+            except (MismatchError, MemoryError, PermissionError, ProcessGoneError):
                 raise
             # Whatever a damaged file makes Orbax or TensorStore raise.
             except Exception as error:

@@ -2,8 +2,9 @@ import os
 import signal
 
 import pytest
+from jax.experimental import multihost_utils
 
-from cem_jax.runs.stopping import StopSignals
+from cem_jax.runs.stopping import AgreedStop, StopSignals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -27,3 +28,21 @@ def test_a_second_ctrl_c_stops_at_once():
             os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_processes_agree_on_a_step_of_the_run(monkeypatch):
+    """Orbax asks the same service with the steps of the run, also of one that goes on."""
+    asked = []
+
+    def reached(step):
+        asked.append(step)
+        return step == 1002
+
+    monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", reached)
+    told = []
+    with AgreedStop(told.append) as stop:
+        stop.begin(1000)
+        assert [stop(), stop()] == [False, True]
+    assert asked == [1001, 1002]
+    assert stop.signal == signal.SIGTERM
+    assert told == ["asked to stop: all processes save after this step, then stop"]

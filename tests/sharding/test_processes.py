@@ -1,9 +1,10 @@
 """Processes of one run: how they are named, and what they do together where there is one."""
 
+import numpy as np
 import pytest
 
-from cem_jax.sharding import Processes
-from cem_jax.sharding.processes import by_first, gathered, together
+from cem_jax.sharding import Processes, processes
+from cem_jax.sharding.processes import by_first, gathered, require_agreed, together
 
 
 def test_a_name_says_which_of_how_many_and_where():
@@ -26,3 +27,17 @@ def test_one_process_agrees_with_itself():
     assert done == [1]
     with pytest.raises(OSError, match="full"), together():
         raise OSError("full")
+
+
+def test_processes_with_another_run_are_named(monkeypatch):
+    require_agreed({"batch": 4})
+    others = []
+
+    def gather(own):
+        others.append(own)
+        return np.stack([others[0], others[-1], others[0]])
+
+    monkeypatch.setattr(processes, "gathered", gather)
+    require_agreed({"batch": 4})
+    with pytest.raises(ValueError, match="another run on the processes 1 than on the first"):
+        require_agreed({"batch": 8})

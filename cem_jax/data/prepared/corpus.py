@@ -92,6 +92,8 @@ class PreparedCorpus:
         if rows[0] != rows[1] or len(counts) < 2:
             return None
         files = [ShardFile(self.folder / shard.name, shard) for shard in shards]
+        for file in files:
+            file.require_whole()
         reader = ShardReader(files, RowFormat(manifest.length, LABELS))
         return Domains(PreparedRows(reader, range(len(reader))), dict(sorted(counts.items())))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +35,8 @@ class ShardFile(NamedTuple):
         Raises:
             ValueError: it is gone, or another.
         """
-        size = self.path.stat().st_size if self.path.is_file() else None
+        with self.reading():
+            size = self.path.stat().st_size if self.path.is_file() else None
         if size != self.shard.size:
             found = "is missing" if size is None else f"has {size:,} bytes"
             raise self._refused(f"which {found}", f"{self.shard.size:,} bytes")
@@ -81,6 +83,8 @@ class ShardReader:
         self.form, self.files = form, tuple(files)
         self._starts = np.cumsum([0, *(file.shard.rows for file in files)])
         self._open: OrderedDict[int, Any] = OrderedDict()
+        # A thread reads ahead while another looks at the rows of a step.
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -109,7 +113,7 @@ class ShardReader:
 
     def _records(self, shard: int, numbers: list[int]) -> list[bytes]:
         file = self.files[shard]
-        with file.reading():
+        with self._lock, file.reading():
             found: list[bytes] = self._reader(shard).read(numbers)
         file.require_records(found, self.form.record_bytes)
         return found

@@ -78,8 +78,13 @@ class Trackers:
 
     def record(self, records: Sequence[dict[str, Any]]) -> None:
         """Show these too."""
+        # A skipped step says why in words, which are no curve.
+        figures = [
+            {name: value for name, value in record.items() if not isinstance(value, str)}
+            for record in records
+        ]
         for tracker in self._begun:
-            tracker.record(records)
+            tracker.record(figures)
 
     def __enter__(self) -> Trackers:
         return self
