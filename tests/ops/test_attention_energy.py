@@ -61,6 +61,7 @@ def test_value_equals_the_loops(name, x64):
         np.testing.assert_allclose(value, by_loops(made, PACKED, visible), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @over
 def test_derivatives_of_first_and_second_order_equal_the_plain_backend(name, x64):
     """In every operand at once: gradient, reverse over reverse, forward over reverse."""

@@ -40,6 +40,7 @@ def temporary(program, length, shared, backend="blockwise"):
     return compiled.compile().memory_analysis().temp_size_in_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["no diagonal", "shared diagonal"])
 @pytest.mark.parametrize(
     "program",
@@ -55,11 +56,13 @@ def test_memory_grows_as_the_length(program, shared):
     assert grown <= 1.05 * LONG / SHORT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["no diagonal", "shared diagonal"])
 def test_training_takes_a_twentieth_of_the_naive_form(shared):
     assert temporary(training, LONG, shared) <= temporary(training, LONG, shared, "plain") / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("diagonal", ["none", "shared"])
 def test_memory_of_a_layer_of_two_steps_grows_as_the_length(diagonal):
     """Inside the scan of the steps, out of which JAX 0.10 would move the masks of all tiles."""

@@ -32,6 +32,7 @@ def test_activation_is_the_textbook_one(activation, x64):
     )
 
 
+@pytest.mark.slow
 @over
 @backends
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

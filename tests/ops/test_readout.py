@@ -44,6 +44,7 @@ def test_value_equals_the_loops(x64):
     np.testing.assert_allclose(each, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @chunks
 def test_derivatives_of_both_orders_and_modes_equal_those_of_whole_logits(chunk, x64):
     direction = cases.normal("dh", B, L, D), cases.normal("dm", V, D)
