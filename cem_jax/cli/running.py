@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -56,8 +57,9 @@ def train_and_report(
     except StoppedError as error:
         print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
         return 0 if error.signal == signal.SIGTERM else 130
-    except jax.errors.JaxRuntimeError as error:
-        if jax.process_count() == 1:
+    # XLA raises either, by where it is noticed; its words begin with a status, such as "UNKNOWN: ".
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        if jax.process_count() == 1 or not re.match("[A-Z_]+: ", str(error)):
             raise
         reason = " ".join(str(error).split())[:120]
         print(f"{program}: another process has gone ({reason} ...); {go_on}", file=sys.stderr)
