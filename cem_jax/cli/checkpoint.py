@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class List:
     """The saved states of a run: step, time, size and validation loss, the newest and the best.
 
-    Those that could not be read, and were set aside for it, stand last. Nothing big is read: that a
-    state is listed does not say that it is whole, which cem checkpoint verify does.
+    Those that were set aside stand last: they could not be read, or were under suspicion of a loss
+    that was no finite number. Nothing big is read: that a state is listed does not say that it is
+    whole, which cem checkpoint verify does.
     """
 
     run: tyro.conf.Positional[Path]
@@ -96,7 +97,7 @@ def listed(states: list[Saved]) -> Table:
 
 
 def _verify(states: list[Saved], step: int | None) -> int:
-    """Say of each state what it is; those that were set aside are known to be none."""
+    """Say of each state what it is; those that were set aside are not read."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
@@ -120,7 +121,7 @@ def _verify(states: list[Saved], step: int | None) -> int:
 
 def _told(state: Saved, advanced: Callable[[int], None], console: Console) -> bool:
     """Read a state, and say what it is; whether it is damaged."""
-    from cem_jax.training.saved import DamagedError
+    from cem_jax.training.beside import DamagedError
     from cem_jax.training.verifying import VanishedError, verify_state
 
     damaged = False

@@ -12,6 +12,7 @@ from typing import Any
 
 from cem_jax.ops.checks import require_count
 from cem_jax.sharding.processes import ProcessGoneError, by_first, is_first, together
+from cem_jax.training.beside import DamagedError, beside
 from cem_jax.training.fingerprint import (
     MismatchError,
     checksums,
@@ -84,15 +85,9 @@ class Checkpoints:
     def _remember(self, step: int) -> None:
         """Its validation loss; a state that cannot be read has none."""
         try:
-            self._retention.add(step, self._beside(step)["metadata"].get(METRIC))
-        except (OSError, ValueError, KeyError, AttributeError):
+            self._retention.add(step, beside(self._folder / str(step))["metadata"].get(METRIC))
+        except DamagedError:
             self._retention.add(step, None)
-
-    def _beside(self, step: int) -> dict[str, Any]:
-        """What was saved beside a state's arrays."""
-        path = self._folder / str(step) / "metadata" / "metadata"
-        beside: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return beside
 
     def save(self, state: State, metadata: dict[str, Any] | None = None) -> None:
         """Write the state under its step, with more metadata that JSON can hold.
@@ -107,7 +102,7 @@ class Checkpoints:
         """
         step, latest, metadata = int(state["step"]), self.latest(), metadata or {}
         args = self._ocp.args
-        beside = {
+        told = {
             "metadata": metadata,
             "leaves": leaves(state),
             "sums": checksums(state),
@@ -119,7 +114,7 @@ class Checkpoints:
         with _writing(self._folder):
             saved = self._manager.save(
                 step,
-                args=args.Composite(state=args.PyTreeSave(state), metadata=args.JsonSave(beside)),
+                args=args.Composite(state=args.PyTreeSave(state), metadata=args.JsonSave(told)),
             )
         # Orbax refuses without a word.
         if not saved:
@@ -166,16 +161,16 @@ class Checkpoints:
         args = self._ocp.args
         self.wait()
         with together():
-            beside = self._beside(step)
+            told = beside(self._folder / str(step))
         whole = "step" in abstract
         stored = {
             path: leaf
-            for path, leaf in beside["leaves"].items()
+            for path, leaf in told["leaves"].items()
             if whole or any(path.startswith(f"[{name!r}]") for name in abstract)
         }
         # Orbax would cast another dtype without a word.
         require_equal(stored, leaves(abstract))
-        require_equal(beside["identity"], self._identity)
+        require_equal(told["identity"], self._identity)
         restore = args.PyTreeRestore(
             abstract,
             restore_args=self._ocp.checkpoint_utils.construct_restore_args(abstract),
@@ -186,8 +181,8 @@ class Checkpoints:
         handler = self._ocp.PyTreeCheckpointHandler()
         with together(), contextlib.closing(handler):
             state = handler.restore(self._folder / str(step) / "state", args=restore)
-        require_undamaged(beside.get("sums", {}), checksums(state), step)
-        return state, beside["metadata"]
+        require_undamaged(told.get("sums", {}), checksums(state), step)
+        return state, told["metadata"]
 
     def restore_newest(
         self, abstract: State, warn: Callable[[str], None]

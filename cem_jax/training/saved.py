@@ -8,17 +8,13 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from cem_jax.training.beside import DamagedError, beside
 from cem_jax.training.checkpoint import DAMAGED
 from cem_jax.training.retention import METRIC, Retention
 
-BESIDE, TIMES = Path("metadata/metadata"), Path("_CHECKPOINT_METADATA")
-"""What is known of a state, in its folder, and when it was written."""
-
-
-class DamagedError(ValueError):
-    """A state that is not what was saved; the message says what is wrong with it."""
+TIMES = Path("_CHECKPOINT_METADATA")
+"""In the folder of a state: when it was written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Saved:
     Attributes:
         path: of the folder.
         step: its number.
-        set_aside: whether it was moved out of the way, as one that could not be read.
+        set_aside: whether it was moved out of the way.
         bytes: of its files.
         time: when it was written; None where its files do not say.
         valid_loss: of the evaluation at its step; None where there was none.
@@ -72,24 +68,6 @@ def best_of(states: Sequence[Saved]) -> int | None:
 def newest_of(states: Sequence[Saved]) -> int | None:
     """The last step among those that are not set aside."""
     return max((state.step for state in states if not state.set_aside), default=None)
-
-
-def beside(path: Path) -> dict[str, Any]:
-    """What was written beside the arrays of a state: metadata, leaves, checksums, identity.
-
-    Args:
-        path: the folder of the state.
-
-    Raises:
-        DamagedError: it is not there, or not what was written.
-    """
-    try:
-        content: dict[str, Any] = json.loads((path / BESIDE).read_text(encoding="utf-8"))
-        for key in ("metadata", "leaves"):
-            content[key].items()
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise DamagedError(f"{BESIDE} cannot be read ({type(error).__name__}: {error})") from error
-    return content
 
 
 def _within(place: Path, names: str) -> list[Path]:

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cem_jax.training.beside import BESIDE, DamagedError, beside
 from cem_jax.training.fingerprint import checksum, shape
-from cem_jax.training.saved import BESIDE, DamagedError, beside
 
 GROUP = 1 << 28
 """The bytes that are read at a time, about: a state need not fit in memory."""

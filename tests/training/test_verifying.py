@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 from cem_jax.training import Checkpoints, verifying
-from cem_jax.training.saved import DamagedError, best_of, newest_of, saved_states
+from cem_jax.training.beside import DamagedError
+from cem_jax.training.saved import best_of, newest_of, saved_states
 from cem_jax.training.verifying import VanishedError, array_bytes, verify_state
 
 STATE = {"params": {"w": jnp.arange(6.0).reshape(2, 3), "b": jnp.ones(3, jnp.bfloat16)}}
