@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import cem_jax
+from cem_jax.cli.mistakes import is_ours
 from cem_jax.ops.checks import nearest
 
 
@@ -66,23 +66,13 @@ def _run(arguments: list[str]) -> int:
         # Imported on demand: a command pays for its own imports only.
         return importlib.import_module(COMMANDS[name].module).main(rest)
     except ValueError as error:
-        # Ours explains itself; one from JAX or a user's energy is nothing without its origin.
-        if not _is_ours(error):
+        if not is_ours(error):
             raise
         print(f"cem {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"cem {name}: interrupted", file=sys.stderr)
         return 130
-
-
-def _is_ours(error: ValueError) -> bool:
-    """Whether a line of this package raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    package = Path(cem_jax.__file__).parent
-    return trace is not None and package in Path(trace.tb_frame.f_code.co_filename).parents
 
 
 def _help() -> str:

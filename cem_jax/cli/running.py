@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from pathlib import Path
@@ -41,7 +40,7 @@ def train_and_report(
     """
     from cem_jax.runs.progress import RunConsole
     from cem_jax.runs.session import run
-    from cem_jax.sharding.processes import OtherProcessError, is_first
+    from cem_jax.sharding.processes import OtherProcessError, is_first, of_one_gone
     from cem_jax.training import NonFiniteError, StoppedError
 
     go_on = f"go on with: cem train --resume --out {out}"
@@ -57,12 +56,10 @@ def train_and_report(
     except StoppedError as error:
         print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
         return 0 if error.signal == signal.SIGTERM else 130
-    # XLA raises either, by where it is noticed; its words begin with a status, such as "UNKNOWN: ".
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        if jax.process_count() == 1 or not re.match("[A-Z_]+: ", str(error)):
+        if (gone := of_one_gone(error)) is None:
             raise
-        reason = " ".join(str(error).split())[:120]
-        print(f"{program}: another process has gone ({reason} ...); {go_on}", file=sys.stderr)
+        print(f"{program}: {gone}; {go_on}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{program}: interrupted at once; {go_on}", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Literal
 import jax
 import tyro
 
+from cem_jax.cli.mistakes import is_ours
 from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
 from cem_jax.cli.train_options import parse
@@ -123,10 +124,10 @@ def _of_several(run: Callable[[], int]) -> int:
     """A process that fails leaves at once: the others would wait for it, and it for them."""
     try:
         status = run()
-    except ValueError as error:
-        print(f"cem train: {error}", file=sys.stderr)
-        leave(2)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ValueError) and is_ours(error):
+            print(f"cem train: {error}", file=sys.stderr)
+            leave(2)
         traceback.print_exc()
         leave(1)
     if status == 1:

@@ -18,6 +18,9 @@ import numpy as np
 AUTO = "auto"
 """Processes that JAX finds itself."""
 
+GONE = re.compile("(UNKNOWN|UNAVAILABLE|ABORTED|CANCELLED|INTERNAL|DEADLINE_EXCEEDED): ")
+"""How XLA's words begin where a collective did not come about; one that lacks memory says so."""
+
 FAREWELL = 60
 """Seconds for which a process that ends waits for the others: one that ends alone has failed."""
 
@@ -114,10 +117,23 @@ def gathered(values: Any) -> np.ndarray:
 
     try:
         return np.asarray(process_allgather(values))
-    # Of several classes, by platform and by where it is noticed.
     except Exception as error:
-        reason = " ".join(str(error).split())[:120]
-        raise ProcessGoneError(f"another process has gone ({reason} ...)") from error
+        if (gone := of_one_gone(error)) is None:
+            raise
+        raise gone from error
+
+
+def of_one_gone(error: Exception) -> ProcessGoneError | None:
+    """The error of another process that has gone, where that is what XLA's error says.
+
+    XLA raises JaxRuntimeError or ValueError, by where it is noticed, with words such as
+    ``"UNKNOWN: Gloo all-reduce failed"``.
+    """
+    of_xla = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
+    if jax.process_count() == 1 or not of_xla or not GONE.match(str(error)):
+        return None
+    reason = " ".join(str(error).split())[:120]
+    return ProcessGoneError(f"another process has gone ({reason} ...)")
 
 
 def require_agreed(value: Any) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cem_jax.ops.checks import require_count
-from cem_jax.sharding.processes import ProcessGoneError, by_first, is_first, together
+from cem_jax.sharding.processes import ProcessGoneError, by_first, is_first, of_one_gone, together
 from cem_jax.training.beside import DamagedError, beside
 from cem_jax.training.fingerprint import (
     MismatchError,
@@ -281,6 +281,8 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if (gone := of_one_gone(error)) is not None:
+            raise gone from error
         raise OSError(
             f"checkpoint: a state could not be written to {folder} ({_why(error, folder)})"
         ) from error

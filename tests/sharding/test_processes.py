@@ -1,10 +1,11 @@
 """Processes of one run: how they are named, and what they do together where there is one."""
 
+import jax
 import numpy as np
 import pytest
 
 from cem_jax.sharding import Processes, processes
-from cem_jax.sharding.processes import by_first, gathered, require_agreed, together
+from cem_jax.sharding.processes import by_first, gathered, of_one_gone, require_agreed, together
 
 
 def test_a_name_says_which_of_how_many_and_where():
@@ -41,3 +42,15 @@ def test_processes_with_another_run_are_named(monkeypatch):
     require_agreed({"batch": 4})
     with pytest.raises(ValueError, match="another run on the processes 1 than on the first"):
         require_agreed({"batch": 8})
+
+
+@pytest.mark.parametrize("kind", [ValueError, jax.errors.JaxRuntimeError])
+def test_what_xla_says_of_a_process_that_has_gone_is_known(kind, monkeypatch):
+    """The error is one or the other; seen: gloo's, in a step and in a gathering."""
+    error = kind("UNKNOWN: Gloo all-reduce failed: Connection closed by peer")
+    assert of_one_gone(error) is None
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    assert str(of_one_gone(error)).startswith("another process has gone (UNKNOWN: Gloo all-reduce")
+    assert of_one_gone(ValueError("batch: got 3, expected 4.")) is None
+    assert of_one_gone(OSError("UNKNOWN: no such file")) is None
+    assert of_one_gone(kind("RESOURCE_EXHAUSTED: Out of memory")) is None
