@@ -65,7 +65,6 @@ def dry_run(config: RunConfig, layout: Layout) -> DryRun:
         seed=training.seed,
         sharding=functools.partial(layout.state, axes=axes),
     )
-    layout.require_batch(training.batch, training.length, training.accumulate)
     step: Any = make_step(
         fresh.graph,
         optimiser,
@@ -88,8 +87,7 @@ def dry_run(config: RunConfig, layout: Layout) -> DryRun:
 
 
 def abstract_batch(batch: int, length: int, layout: Layout) -> Batch:
-    """Shapes, dtypes and shardings of a batch."""
-    layout.require_batch(batch, length)
+    """Shapes, dtypes and shardings of a batch that fits the layout."""
 
     def array(dtype: Any) -> Any:
         return jax.ShapeDtypeStruct((batch, length), dtype, sharding=layout.batch)

@@ -37,7 +37,7 @@ class NonFiniteError(ArithmeticError):
         self.suspect = suspect
 
 
-class Watch:
+class Guard:
     """Looks at the record of each step, in their order.
 
     Args:

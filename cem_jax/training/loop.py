@@ -11,7 +11,7 @@ import jax
 
 from cem_jax.data.packing import Batch
 from cem_jax.training.config import TrainingConfig
-from cem_jax.training.finite import Record, Watch, require_finite, require_finite_params
+from cem_jax.training.finite import Guard, Record, require_finite, require_finite_params
 from cem_jax.training.state import State
 from cem_jax.training.step import Metrics, Step
 
@@ -84,7 +84,7 @@ def train(
         StoppedError: the hook ``stop`` said so; the state was handed to ``save``.
     """
     hooks = Hooks() if hooks is None else hooks
-    pending, watch = _Pending(seconds), Watch(skipped)
+    pending, guard = _Pending(seconds), Guard(skipped)
     for index in range(int(state["step"]), config.steps):
         state, metrics = step(state, batches(index))
         pending.add(index, metrics)
@@ -95,7 +95,7 @@ def train(
         evaluate = last or done % config.evaluate_every == 0
         save = stop or evaluate or done % config.save_every == 0
         if save or done % config.record_every == 0:
-            _record(pending.fetch(), watch, hooks)
+            _record(pending.fetch(), guard, hooks)
         if save:
             _pause(done, state, hooks, evaluate=evaluate)
             pending.resume()
@@ -146,12 +146,12 @@ class _Pending:
         return records
 
 
-def _record(records: list[Record], watch: Watch, hooks: Hooks) -> None:
+def _record(records: list[Record], guard: Guard, hooks: Hooks) -> None:
     """Hand on the records up to the one, if any, that ends the run."""
     passed: list[Record] = []
     try:
         for record in records:
-            passed.append(watch(record))
+            passed.append(guard(record))
     finally:
         if hooks.record is not None and passed:
             hooks.record(passed)
