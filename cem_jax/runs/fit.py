@@ -34,8 +34,10 @@ from cem_jax.sharding.processes import by_first
 from cem_jax.sharding.spread import Spread
 from cem_jax.training import (
     Checkpoints,
+    Fresh,
     Hooks,
     NonFiniteError,
+    State,
     StoppedError,
     fresh_state,
     make_optimiser,
@@ -109,11 +111,7 @@ def fit(
     stop = stop_signals(line.say)
     # Left from right to left: the state is on disk before anything else ends, or is killed.
     with stop, trackers, line, profiler, batches, checkpoints:
-        restored = checkpoints.restore_newest(fresh.abstract, line.say)
-        if restored is None:
-            state = started(fresh.create(), require_start(config, text))
-        else:
-            state = restored[0]
+        state = _newest(checkpoints, fresh, config, text, line)
         begin = int(state["step"])
         stop.begin(begin)
         seconds, skipped = _begin(folder, begin, line)
@@ -136,16 +134,33 @@ def fit(
             state = train(state, step, batches, training, hooks, seconds=seconds, skipped=skipped)
         except NonFiniteError as error:
             _set_suspects_aside(checkpoints, error.suspect, line)
-            where = pipeline.where(error.step - 1)
-            file = write_offending(folder, pipeline, text.tokenizer, error.step)
-            message = (
-                f"{error} The batch of that step is the rows {where} of the training text, "
-                f"written to {file}."
-            )
-            raise NonFiniteError(message, error.step) from error
+            raise _with_rows(error, folder, pipeline, text) from error
         except StoppedError as error:
             raise StoppedError(error.step, stop.signal) from error
     return Trained(graph, state["params"], row_nats, sampler, seconds)
+
+
+def _newest(
+    checkpoints: Checkpoints, fresh: Fresh, config: RunConfig, text: Text, line: LiveLine
+) -> State:
+    """The newest state in the folder, or that of a run that begins."""
+    restored = checkpoints.restore_newest(fresh.abstract, line.say)
+    if restored is None:
+        return started(fresh.create(), require_start(config, text))
+    return restored[0]
+
+
+def _with_rows(
+    error: NonFiniteError, folder: RunFolder, pipeline: Pipeline, text: Text
+) -> NonFiniteError:
+    """The error with the rows of its step, which are written out."""
+    where = pipeline.where(error.step - 1)
+    file = write_offending(folder, pipeline, text.tokenizer, error.step)
+    message = (
+        f"{error} The batch of that step is the rows {where} of the training text, written to "
+        f"{file}."
+    )
+    return NonFiniteError(message, error.step)
 
 
 def _begin(folder: RunFolder, step: int, line: LiveLine) -> tuple[float, int]:
