@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import claims_table, pages
-from experiments.claims import BITS, GAP, SPIKE
+from experiments.claims import BITS, GAP, SEEDS, SPIKE
 from experiments.figures import draw_compute, draw_differences
 from experiments.gaussian_process import report as gaussian_process
 from experiments.language_model.records import load_records, text_of
@@ -104,8 +104,8 @@ little" holds where the whole interval is less than {BITS.little} bits per byte 
 little" where less than {BITS.nothing} is lost without; "improves" holds where the whole interval is
 better, and does not where it is less than {BITS.nothing} bits per byte ({100 * GAP.nothing:.1f} %
 of the gap) better; "differs" holds where it leaves zero out. "Trains stably" holds where no mean of
-50 training losses is more than {SPIKE} nats above the one before it. One pair has no interval and
-decides nothing. The intervals are not corrected for their number: of twenty that should hold zero,
+50 training losses is more than {SPIKE} nats above the one before it. Nothing is judged
+before all {SEEDS} seeds of a comparison have run. The intervals are not corrected for their number: of twenty that should hold zero,
 one may not.
 
 The rules for language models were written down before any pair but those of seed 0 was run; those

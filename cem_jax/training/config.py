@@ -131,7 +131,7 @@ class TrainingConfig:
 
     Attributes:
         steps: how many, at least 1; never a clock, so that runs can be compared and repeated.
-        batch: B, rows of a step, more than the text has too; at most 2^30 tokens in all.
+        batch: B, rows of a step, which may be more than the text has; at most 2^30 tokens in all.
         length: L, the tokens that a row predicts; the model sees no further back. At most 2^24.
         accumulate: into how many micro-batches the rows of a step are cut, a divisor of batch:
             their gradients are added up one after another, which takes less memory. It decides
