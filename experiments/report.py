@@ -104,9 +104,9 @@ little" holds where the whole interval is less than {BITS.little} bits per byte 
 little" where less than {BITS.nothing} is lost without; "improves" holds where the whole interval is
 better, and does not where it is less than {BITS.nothing} bits per byte ({100 * GAP.nothing:.1f} %
 of the gap) better; "differs" holds where it leaves zero out. "Trains stably" holds where no mean of
-50 training losses is more than {SPIKE} nats above the one before it. Nothing is judged
-before all {SEEDS} seeds of a comparison have run. The intervals are not corrected for their number: of twenty that should hold zero,
-one may not.
+50 training losses is more than {SPIKE} nats above the one before it. Nothing is judged before all
+{SEEDS} seeds of a comparison have run. The intervals are not corrected for their number: of twenty
+that should hold zero, one may not.
 
 The rules for language models were written down before any pair but those of seed 0 was run; those
 of Gaussian processes, and the step size for each step there, after their first results. The
