@@ -190,9 +190,7 @@ def placed(options: Options, text: Text) -> Callable[[int], Batch]:
 
 def ahead(options: Options, text: Text) -> Callable[[int], Batch]:
     """The same, read ahead, as by ``cem train``."""
-    read = ReadAhead(placed(options, text), end=ENDLESS)
-    atexit.register(read.__exit__, None, None, None)
-    return read
+    return ReadAhead(placed(options, text), end=ENDLESS)
 
 
 def counted(batches: Callable[[int], Batch]) -> Callable[[], Any]:

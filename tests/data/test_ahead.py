@@ -13,8 +13,11 @@ import cem_jax
 from cem_jax.data.ahead import ReadAhead
 
 
-def threads():
-    return [each for each in threading.enumerate() if each.name.startswith("batches")]
+@pytest.fixture
+def left():
+    """Who is still there of the threads that were started in the test."""
+    before = set(threading.enumerate())
+    return lambda: set(threading.enumerate()) - before
 
 
 def squares(made, slow=0.0):
@@ -62,24 +65,24 @@ def broken(step):
     return step
 
 
-def test_an_error_is_raised_to_who_asks_for_its_step():
+def test_an_error_is_raised_to_who_asks_for_its_step(left):
     with ReadAhead(broken, end=9) as read:
         assert [read(step) for step in range(3)] == [0, 1, 2]
         with pytest.raises(ValueError, match=r"^data: no row of step 3\.$"):
             read(3)
         assert read(4) == 4
-    assert not threads()
+    assert not left()
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError, None])
-def test_no_thread_is_left_when_the_loop_stops_early(kind):
+def test_no_thread_is_left_when_the_loop_stops_early(kind, left):
     made = []
     expected = contextlib.nullcontext() if kind is None else pytest.raises(kind)
     with expected, ReadAhead(squares(made, slow=0.05), end=1000, ahead=100) as read:
         read(0)
         if kind is not None:
             raise kind
-    assert not threads()
+    assert not left()
     assert len(made) < 10, "what was not begun is dropped"
 
 
