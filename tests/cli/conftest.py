@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
+import compiled
 import pytest
 import small_run
-from jax.experimental.compilation_cache import compilation_cache
 
 from cem_jax.cli.main import main
 
@@ -25,23 +24,13 @@ class Trained(NamedTuple):
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _compiled_once(tmp_path_factory):
-    """Commands that train the same model compile it once: in a cache that ends with the tests."""
-    settings = {
-        "jax_enable_compilation_cache": True,
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled")),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            jax.config.update(name, value)
+def _compiled_with_commands(tmp_path_factory):
+    """Commands that train the same model compile it once, in this process or in their own."""
+    folder = tmp_path_factory.mktemp("compiled")
+    with pytest.MonkeyPatch.context() as patch, compiled.kept_in(folder):
+        for name, value in compiled.settings(folder, seconds=0.1).items():
             patch.setenv(name.upper(), str(value))
-        compilation_cache.reset_cache()
         yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="session")

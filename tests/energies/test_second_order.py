@@ -8,9 +8,12 @@ import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
 
 from cem_jax import Sites
+
+pytestmark = pytest.mark.slow
 
 SITES = Sites(jnp.array([[0, 1, 0]], jnp.int32), jnp.array([[1, 1, 0]], jnp.int32))
 STEP = 1e-5

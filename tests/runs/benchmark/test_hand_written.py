@@ -24,6 +24,8 @@ from cem_jax.models.cost import count_flops
 from cem_jax.ops.jaxprs import inner_jaxprs
 from cem_jax.runs.benchmark.compiled import temporary_bytes
 
+pytestmark = pytest.mark.slow
+
 B, L, D = 2, 5, 8
 P = PreconditionerConfig(rank=3)
 ENERGIES = {

@@ -43,7 +43,7 @@ def measured(tmp_path_factory):
     return measure
 
 
-SLOW = ("memory_steps", "compiling")
+SLOW = ("memory_length", "memory_steps", "compiling")
 
 
 @pytest.mark.parametrize(
