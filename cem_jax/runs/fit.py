@@ -111,7 +111,7 @@ def fit(
     stop = stop_signals(line.say)
     # Left from right to left: the state is on disk before anything else ends, or is killed.
     with stop, trackers, line, profiler, batches, checkpoints:
-        state = _newest(checkpoints, fresh, config, text, line)
+        state = _newest(checkpoints, fresh, config, text, layout, line)
         begin = int(state["step"])
         stop.begin(begin)
         seconds, skipped = _begin(folder, begin, line)
@@ -141,12 +141,17 @@ def fit(
 
 
 def _newest(
-    checkpoints: Checkpoints, fresh: Fresh, config: RunConfig, text: Text, line: LiveLine
+    checkpoints: Checkpoints,
+    fresh: Fresh,
+    config: RunConfig,
+    text: Text,
+    layout: Layout,
+    line: LiveLine,
 ) -> State:
     """The newest state in the folder, or that of a run that begins."""
     restored = checkpoints.restore_newest(fresh.abstract, line.say)
     if restored is None:
-        return started(fresh.create(), require_start(config, text))
+        return started(fresh.create(), require_start(config, text, layout))
     return restored[0]
 
 

@@ -64,6 +64,7 @@ def load(
     *,
     which: Which = "latest",
     inner_steps: int | None = None,
+    layout: Layout | None = None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> LoadedRun:
     """Read a run.
@@ -72,6 +73,8 @@ def load(
         path: its folder.
         which: the newest state, or the best on validation.
         inner_steps: T of all CEM layers, where it is to differ from the run's own.
+        layout: on each of whose devices the parameters live; one device by default. Several
+            processes read together.
         warn: is told where the newest state cannot be read and an older one is taken.
 
     Raises:
@@ -82,7 +85,7 @@ def load(
     config: RunConfig = rebuild(stored["config"])
     model = config.model if inner_steps is None else with_inner_steps(config.model, inner_steps)
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))
-    sharding = Layout.of().sharding()
+    sharding = (layout or Layout.of()).sharding()
     shapes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         nnx.to_pure_dict(abstract),

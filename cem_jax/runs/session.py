@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 from rich.console import Console
 
 from cem_jax.data import load_tokenizer
@@ -69,7 +68,6 @@ def run(
     start, folder, wanted = time.perf_counter(), run_folder(out), Reported.of(report)
     layout = Layout.of(mesh)
     require_placeable(config, layout)
-    _require_one_to_start(config)
     require_free(folder, resume=resume)
     described = {"config": describe(config), **environment()}
     stored = folder.config() if folder.holds_a_run() else None
@@ -95,7 +93,7 @@ def run(
     else:
         with console.status("trying the model"):
             require_trainable(config.model, config.training)
-            require_start(config, text)
+            require_start(config, text, layout)
     with contextlib.ExitStack() as held:
         by_first(lambda: _begin(folder, described, text, held, new=stored is None))
         _announce(config, text, folder, wanted, console)
@@ -105,15 +103,6 @@ def run(
         summary = _finish(config, text, folder, trained, wanted, console, start)
     show(summary, folder, console)
     return summary
-
-
-def _require_one_to_start(config: RunConfig) -> None:
-    """Refuse to take the weights of another run in several processes; states they can take."""
-    if config.start is not None and jax.process_count() > 1:
-        raise ValueError(
-            f"start: got {config.start} for {jax.process_count()} processes, expected one; begin "
-            f"with one, stop it with Ctrl-C, which saves, and go on with --resume and all of them."
-        )
 
 
 def _begin(

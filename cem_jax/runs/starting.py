@@ -11,10 +11,11 @@ from cem_jax.models.weights import require_params
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.loading import load
 from cem_jax.runs.text import Text
+from cem_jax.sharding import Layout
 from cem_jax.training import State
 
 
-def require_start(config: RunConfig, text: Text) -> dict[str, Any] | None:
+def require_start(config: RunConfig, text: Text, layout: Layout) -> dict[str, Any] | None:
     """The parameters that the run starts from, or None where it starts afresh.
 
     Their names and shapes must be the model's; how it uses them may differ, as in the number of
@@ -25,7 +26,7 @@ def require_start(config: RunConfig, text: Text) -> dict[str, Any] | None:
     """
     if config.start is None:
         return None
-    run = load(Path(config.start))
+    run = load(Path(config.start), layout=layout)
     try:
         require_params(config.model, run.params)
     except ValueError as error:
@@ -42,7 +43,7 @@ def started(state: State, params: dict[str, Any] | None) -> State:
     """A fresh state with these parameters, placed as its own."""
     if params is None:
         return state
-    placed = jax.tree.map(
-        lambda new, old: jax.device_put(new, old.sharding), params, state["params"]
-    )
+    places = jax.tree.map(lambda array: array.sharding, state["params"])
+    # Compiled, since an array on other processes' devices cannot be put elsewhere.
+    placed = jax.jit(lambda whole: whole, out_shardings=places)(params)
     return {**state, "params": placed}

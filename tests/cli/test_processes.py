@@ -120,6 +120,15 @@ def test_other_numbers_of_processes_go_on(trained, two, tmp_path):
 
 
 @pytest.mark.slow
+def test_they_start_from_the_weights_that_one_starts_from(own_text, trained, tmp_path):
+    line = ["--steps", "2", "--start", str(trained.path)]
+    ran(2, *small_run.arguments(own_text, tmp_path / "two", "--mesh", "fsdp", *line))
+    assert main(small_run.arguments(own_text, tmp_path / "one", *line)) == 0
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=2e-6)
+    assert losses(tmp_path / "two")[0] < 0.9 * losses(trained.path)[0]
+
+
+@pytest.mark.slow
 def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved(
     own_text, tmp_path
 ):

@@ -3,7 +3,6 @@ import dataclasses
 import pytest
 
 from cem_jax import Recipe, StepSizeConfig, TransformerConfig
-from cem_jax.runs import RunConfig, session
 from cem_jax.runs.loading import with_inner_steps
 
 
@@ -29,12 +28,3 @@ def test_step_sizes_that_were_learned_step_by_step_fix_their_number():
     with pytest.raises(ValueError, match="which learned a step size for each of its 2 steps"):
         with_inner_steps(model, 3)
     assert with_inner_steps(model, 2) == model
-
-
-def test_several_processes_take_no_weights_of_another_run(monkeypatch):
-    config = RunConfig(name="cem", model=TransformerConfig.tiny("cem"), start="runs/cem-001")
-    session._require_one_to_start(config)
-    monkeypatch.setattr(session.jax, "process_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"start: got runs/cem-001 for 2 processes.*--resume"):
-        session._require_one_to_start(config)
-    session._require_one_to_start(dataclasses.replace(config, start=None))
