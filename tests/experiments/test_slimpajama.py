@@ -1,10 +1,14 @@
 """The paper's scale: the settings are those that the page counts."""
 
+import re
+
+import compiled
 import pytest
+import small_run
 
 from cem_jax.cli.sweep import config_of
 from cem_jax.runs.sweep.spec import read_spec
-from experiments.slimpajama import plan
+from experiments.slimpajama import plan, rehearse
 
 
 def test_the_page_is_up_to_date():
@@ -37,3 +41,18 @@ def test_the_settings_are_options_of_cem_train():
         config = config_of(variant)
         assert config.model.dtype == "bfloat16"
         assert config.model.dim == 768
+
+
+@pytest.mark.slow
+def test_a_rehearsal_of_it_on_a_small_model(tmp_path, capfd, monkeypatch):
+    text = small_run.write_text(tmp_path / "text.txt")
+    for name, value in compiled.settings(tmp_path / "compiled").items():
+        monkeypatch.setenv(name.upper(), str(value))
+    small = "--model.dim 16 --model.layers 1 --model.attention.energy.heads 2"
+    words = f"--out {tmp_path / 'out'} --source {text} --documents 12 --tokenizer train:330"
+    words += " --devices 4 --steps 40 --length 16 --more"
+    assert rehearse.main([*words.split(), f"{small} --model.mlp.energy.features 24"]) == 0
+    printed = capfd.readouterr().out
+    assert "SIGTERM to the second\n" in printed
+    assert re.search(r"both ended with 0 after [0-9.]+ s, at step [0-9]+\n", printed)
+    assert "the rehearsal is over" in printed
