@@ -10,6 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from cases import B, D, L
 from flax import nnx
 
@@ -124,6 +125,7 @@ def test_scan_equals_a_python_loop_for_one_two_and_three_steps(name):
         np.testing.assert_allclose(x, loop[steps], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @cases.over(cases.ENERGIES)
 def test_training_derivative_is_finite_and_the_same_with_remat(name):
     built, params, _ = compiled(name)

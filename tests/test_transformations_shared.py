@@ -79,6 +79,7 @@ def test_jit_changes_nothing_and_empty_rows_stay(name):
         same(result.x[1, 3:], h[1, 3:])
 
 
+@pytest.mark.slow
 @over
 def test_training_derivative_is_finite_and_the_same_with_remat(name):
     sites, weight = cases.packed(), cases.normal("weight", B, L, D)

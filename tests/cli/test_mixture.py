@@ -32,6 +32,7 @@ def root(tmp_path_factory):
     return root
 
 
+@pytest.mark.slow
 def test_a_run_on_a_mixture(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 5)
     out = tmp_path / "run"

@@ -14,7 +14,7 @@ def logits(transformation):
     config = TransformerConfig.tiny("cem-mlp", vocab_size=16)
     mlp = dataclasses.replace(config.mlp, transformation=transformation)
     model = Transformer(dataclasses.replace(config, layers=1, mlp=mlp), rngs=nnx.Rngs(0))
-    return model(jnp.arange(6)[None])
+    return jax.jit(lambda tokens: model(tokens))(jnp.arange(6)[None])
 
 
 def test_an_inner_rule_reaches_the_layers_of_a_transformer():
