@@ -14,6 +14,8 @@ from cem_jax.data import load_corpus
 DOMAINS = ("RedPajamaCommonCrawl", "RedPajamaC4", "RedPajamaWikipedia", "RedPajamaBook")
 PER_FILE = 100
 """Documents in a file."""
+HELD_OUT = 2
+"""Documents in each of the splits that are not trained on."""
 
 
 def write(root: Path, source: str, documents: int) -> int:
@@ -25,7 +27,7 @@ def write(root: Path, source: str, documents: int) -> int:
     Args:
         root: the folder, which is made.
         source: a built-in corpus or a text file, as of ``cem train --data``.
-        documents: how many of its training documents are taken; a tenth as many are held out.
+        documents: how many of its training documents are taken.
 
     Returns:
         The bytes of the files.
@@ -33,8 +35,8 @@ def write(root: Path, source: str, documents: int) -> int:
     corpus, written = load_corpus(source), 0
     for split, texts, most in (
         ("train", corpus.train, documents),
-        ("validation", corpus.valid, documents // 10 + 1),
-        ("test", corpus.test, documents // 10 + 1),
+        ("validation", corpus.valid, HELD_OUT),
+        ("test", corpus.test, HELD_OUT),
     ):
         for number, part in enumerate(_cut(texts[:most], PER_FILE)):
             chunk = f"chunk{1 + number % 2 if split == 'train' else 1}"
