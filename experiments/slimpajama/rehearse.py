@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokenizer", default="train:8192", help="of cem data prepare")
     parser.add_argument("--devices", type=int, default=8, help="simulated, an even number")
     parser.add_argument("--steps", type=int, default=6, help="of training, at least 4")
-    parser.add_argument("--length", type=int, default=128, help="of a row, in tokens")
+    parser.add_argument("--length", type=int, default=64, help="of a row, in tokens")
     parser.add_argument("--more", default="", help="further options of cem train, in quotes")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import loops
 import numpy as np
+import pytest
 from flax import nnx
 
 from cem_jax import ElementwiseConfig, InteractionConfig, MemoryConfig, SumConfig
@@ -42,6 +43,7 @@ def by_hand(config, energy, u, c, sites):
 NAMES = ("wq", "wk", "d", "gate", "up", "patterns")
 
 
+@pytest.mark.slow
 @cases.over(cases.ENERGIES)
 def test_value_and_gradient_equal_the_loops(name, x64):
     """On the shipped backend and on the plain one."""

@@ -72,6 +72,7 @@ BOTH = {A_C, *B_C}
 """What fails where the energy itself is another: A and B then agree in error."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [ATTENTION, MLP], ids=lambda case: case.name)
 def test_the_package_as_it_is_passes(case):
     assert _failed(case) == set()

@@ -66,6 +66,7 @@ def unrolled(config):
     return logits, jax.grad(loss), state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "looped", "cem-plain", "cem"])
 def test_flops_are_those_that_the_compiler_counts_but_for_element_wise_work(name):
     # A number that a product of width 128 made has cost 256; what norms, softmax, gates and

@@ -128,6 +128,7 @@ def test_sum_of_two_is_the_sum_of_their_steps():
     np.testing.assert_allclose(both(h) - h, sum(p(h) - h for p in parts), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

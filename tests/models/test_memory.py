@@ -27,6 +27,7 @@ def temporary_arrays(family, steps):
     return compiled.memory_analysis().temp_size_in_bytes / (4 * B * L * config.dim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["cem-attention", "cem-mlp"])
 def test_with_remat_each_further_step_costs_its_carry_alone(family):
     # From T = 3 on: what a step recomputes is held once, and the scan is one already.

@@ -94,6 +94,7 @@ def test_jit_changes_nothing(mix):
     np.testing.assert_allclose(model(tokens()), jitted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [("cem", "cem"), ("mha", "swiglu")], ids="+".join)
 def test_training_derivative_is_finite_and_the_same_with_remat(mix):
     _, params = cases.split(build(mix))

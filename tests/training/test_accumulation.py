@@ -36,6 +36,7 @@ def ragged():
     return batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_micro_batches_of_any_size_have_the_gradient_of_the_batch(dtype):
     """torchtitan 2206, torchtune 1875: 1 x 8, 2 x 4, 4 x 2 and 8 x 1 rows, per leaf."""

@@ -11,6 +11,7 @@ from cem_jax.data import pack
 from cem_jax.training.loss import summed_loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 2, 4, 8])
 def test_ragged_micro_batches_add_up_to_the_whole_batch(tiny, pieces):
     """torchtitan 2206, torchtune 1875: a mean of means would weigh short rows too much."""

@@ -64,6 +64,7 @@ def test_a_matrix_of_an_energy_without_names_is_still_owned():
         assert owned(params, axes) == {"blocks/energy/w": ((1,), (2, 3))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", ["wq", "wo"])
 def test_an_update_of_muon_is_orthogonal_in_each_layer(leaf):
     """Singular values are brought to about one, whatever the gradient's, in each layer alone."""
