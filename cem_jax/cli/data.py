@@ -102,6 +102,7 @@ def main(arguments: list[str]) -> int:
 def _prepare(options: Prepare) -> int:
     from cem_jax.cli.data_progress import Progress, ended
     from cem_jax.data.prepared import prepare
+    from cem_jax.runs.folder import RunFolder
     from cem_jax.runs.lock import locked
 
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(PrepareConfig)}
@@ -112,7 +113,7 @@ def _prepare(options: Prepare) -> int:
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: got {out}, which is a file, expected a folder.")
     made = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
+    RunFolder(out).create()
     with locked(out):
         try:
             with Progress() as progress:

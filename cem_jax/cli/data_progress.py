@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from types import TracebackType
@@ -78,6 +79,6 @@ def ended(manifest: Manifest, out: Path) -> str:
     return (
         f"{out}: {len(manifest.shards)} shards, {train.documents:,} documents and "
         f"{train.targets:,} targets to train on{broken if skipped else ''}\n"
-        f"look into it: cem data inspect {out}\n"
-        f"train on it:  cem train --data {out} --length {manifest.length}"
+        f"look into it: cem data inspect {shlex.quote(str(out))}\n"
+        f"train on it:  cem train --data {shlex.quote(str(out))} --length {manifest.length}"
     )

@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from cem_jax.data import PreparedCorpus, printable
@@ -58,7 +59,7 @@ def counts_table(manifest: Manifest) -> Table:
         table.add_row(split, "all", *_cells(total), f"{rows:,}", f"{full:.1%}")
         domains = manifest.tally.taken[split]
         for domain, counts in sorted(domains.items()) if len(domains) > 1 else ():
-            table.add_row("", domain, *_cells(counts), "", "")
+            table.add_row("", escape(domain), *_cells(counts), "", "")
     return table
 
 

@@ -67,7 +67,8 @@ def main(arguments: list[str]) -> int:
     steps = "" if options.inner_steps is None else f", T = {options.inner_steps}"
     console.print(table([figures], f"{options.run}, state of step {figures['step']:,}{steps}"))
     if options == dataclasses.replace(Options(options.run), json=options.json):
-        console.print(_beside(figures, RunFolder(options.run).summary()), soft_wrap=True)
+        beside = _beside(figures, RunFolder(options.run).summary())
+        console.print(beside, soft_wrap=True, markup=False)
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0

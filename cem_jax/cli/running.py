@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def train_and_report(
     from cem_jax.sharding.processes import OtherProcessError, is_first, of_one_gone
     from cem_jax.training import NonFiniteError, StoppedError
 
-    go_on = f"go on with: cem train --resume --out {out}"
+    go_on = f"go on with: {_line(out, report)}"
     try:
         console = RunConsole(quiet=not is_first())
         run(config, out, console, resume=resume, report=report, mesh=mesh, watch=watch)
@@ -70,3 +71,11 @@ def train_and_report(
         print(f"{program}: {error}; what was saved before is whole: {go_on}", file=sys.stderr)
         return 1
     return 0
+
+
+def _line(out: Path, report: Report) -> str:
+    """The line that goes on with a run; what it reports is not among what a run keeps."""
+    line = f"cem train --resume --out {shlex.quote(str(out))}"
+    if report != "full":
+        line += f" --report {report}"
+    return line + " --processes ..., on each of them" * (jax.process_count() > 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from cem_jax.models.cost import ParameterCount
@@ -40,21 +41,21 @@ def plan(
 
 
 def table(summaries: list[dict[str, Any]], title: str) -> Table:
-    """Summaries of runs side by side, for the eye."""
-    result = Table(title=title)
+    """Summaries of runs side by side, for the eye; names are shown as they are."""
+    result = Table(title=escape(title))
     result.add_column("")
     for summary in summaries:
-        result.add_column(str(summary["name"]), justify="right")
+        result.add_column(escape(str(summary["name"])), justify="right")
     for label, key, form in ROWS:
         if any(key in summary for summary in summaries):
             result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
     for key in dict.fromkeys(key for summary in summaries for key in summary if "/" in key):
         label = "  " + key.replace("/", ", ").replace("_", " ", 3)
-        result.add_row(label, *(_cell(summary, key, ".4f") for summary in summaries))
+        result.add_row(escape(label), *(_cell(summary, key, ".4f") for summary in summaries))
     for beside in (_by_source, _references):
         for name in dict.fromkeys(name for summary in summaries for name in beside(summary)):
             cells = [_cell(beside(summary), name, ".4f") for summary in summaries]
-            result.add_row(f"  {name}", *cells)
+            result.add_row(f"  {escape(name)}", *cells)
     return result
 
 

@@ -107,7 +107,8 @@ def test_inspect_can_read_all_rows_again(prepared, capsys, tmp_path):
         (["prepare", ".", "--out", "out", "--workers", "0"], "workers: got 0"),
         (["prepare", ".", "--out", "out", "--tokenizer", "trian:512"], "Did you mean train:512?"),
         (["prepare", ".", "--out", "file"], "out: got file, which is a file"),
-        (["inspect", "missing"], "missing, whose preparation has not ended"),
+        (["prepare", ".", "--out", "file/out"], "out: got file/out, which cannot be made"),
+        (["inspect", "missing"], "missing, where nothing was prepared"),
         (["inspect", ".", "--split", "all"], "split: got 'all'"),
         (["inspect", ".", "--rows", "-1"], "rows: got -1"),
     ],
@@ -119,6 +120,21 @@ def test_impossible_values_leave_nothing_behind(arguments, message, tmp_path, mo
     assert main(["data", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_domains_are_shown_as_they_are_called(tmp_path, capsys):
+    names = ("[/red]", "[bold]b")
+    records = [
+        {"text": f"text {n} of some words " * 9, "meta": {"redpajama_set_name": names[n % 2]}}
+        for n in range(120)
+    ]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    assert main(words(tmp_path / "a.jsonl", tmp_path / "my out")) == 0
+    assert f"cem data inspect '{tmp_path / 'my out'}'" in said(capsys)
+    assert main(["data", "inspect", str(tmp_path / "my out")]) == 0
+    shown = said(capsys)
+    assert all(f" {name} " in shown for name in names)
 
 
 def test_two_processes_never_prepare_into_one_folder(tmp_path, monkeypatch, capsys):

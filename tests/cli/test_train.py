@@ -244,6 +244,25 @@ def test_a_run_that_does_not_end_says_so(error, status, message, monkeypatch, tm
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("processes", "more", "line"),
+    [
+        (1, (), "--out 'a run'\n"),
+        (1, ("--report", "valid"), "--out 'a run' --report valid\n"),
+        (2, (), "--out 'a run' --processes ..., on each of them\n"),
+    ],
+)
+def test_the_line_to_go_on_with_is_whole(processes, more, line, monkeypatch, tmp_path, capsys):
+    def stop(*arguments, **options):
+        raise StoppedError(7)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "run", stop)
+    monkeypatch.setattr(jax, "process_count", lambda: processes)
+    main(["train", "--out", "a run", *more])
+    assert f"go on with: cem train --resume {line}" in capsys.readouterr().err
+
+
 def test_a_run_from_text_to_figures(trained):
     for words in (
         "6 steps of 2 x 16 tokens",

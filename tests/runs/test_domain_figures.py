@@ -71,7 +71,7 @@ def test_the_domains_of_a_model_make_up_the_whole(text, model):
         assert reached[f"{split}_loss"] == pytest.approx(nats / tokens, rel=1e-6)
         assert len({round(value, 6) for value in apart.values()}) == len(apart)
     printed = io.StringIO()
-    Console(file=printed, width=120).print(table([{"name": "a", **reached}], "t"))
+    Console(file=printed, width=120).print(table([{"name": "[/a]", **reached}], "[/t]"))
     book = reached["test_bits_per_byte/RedPajamaBook"]
     assert any(
         "test bits per byte, RedPajamaBook" in line and f"{book:.4f}" in line

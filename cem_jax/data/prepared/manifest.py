@@ -69,6 +69,11 @@ class Manifest:
                 shard is missing or has another size.
         """
         path = folder / MANIFEST
+        if not (path.is_file() or (folder / PLAN).is_file()):
+            raise ValueError(
+                f"data: got {folder}, where nothing was prepared, expected the --out of cem data "
+                f"prepare; prepare the text first."
+            )
         if not path.is_file():
             done = len(list((folder / PARTS).glob("*.json")))
             raise ValueError(

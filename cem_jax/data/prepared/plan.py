@@ -56,5 +56,5 @@ def begin(folder: Path, plan: dict[str, Any]) -> None:
         shown = "; ".join(f"{key}: {stored.get(key)!r} there, {plan.get(key)!r}" for key in other)
         raise ValueError(
             f"out: got {folder}, which was begun otherwise ({shown}), expected the same; choose "
-            f"another folder, or give what is there."
+            f"another folder, give what is there, or delete the folder to begin anew."
         )

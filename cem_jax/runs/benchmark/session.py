@@ -80,7 +80,8 @@ def carry_out(
         console.print(table.for_console(record))
     if path is not None and record.groups:
         files = publish(record, path, plan.pictures)
-        console.print(f"Written: {', '.join(map(str, files))}", soft_wrap=True, highlight=False)
+        written = f"Written: {', '.join(map(str, files))}"
+        console.print(written, soft_wrap=True, highlight=False, markup=False)
     if record.complete:
         return 0
     kept = f"{len(record.groups)} of {len(plan.jobs)} groups"
