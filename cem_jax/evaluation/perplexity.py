@@ -124,9 +124,11 @@ def total_nats(
     if batch < 1:
         raise ValueError(f"batch: got {batch}, expected at least 1.")
     padded = rows.padded(batch)
+    # Each is read before the next begins: two programs at once may send in another order in
+    # another process, and each waits for the other's for ever.
     pieces = [
-        row_nats(params, padded.batch(slice(start, start + batch)))
+        np.asarray(row_nats(params, padded.batch(slice(start, start + batch))), np.float64)
         for start in range(0, len(padded), batch)
     ]
-    nats = np.concatenate([np.asarray(piece, np.float64) for piece in pieces])
+    nats = np.concatenate(pieces)
     return float(nats.sum()), rows.predicted

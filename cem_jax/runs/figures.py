@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from flax import nnx
 
 from cem_jax.data import Rows
@@ -85,8 +87,14 @@ def _totals(
 
 def eigenvalues(graph: nnx.GraphDef[Any], params: dict[str, Any]) -> dict[str, Any]:
     """The least eigenvalue of each learned preconditioner over the layers, by sublayer."""
-    least = least_eigenvalues(nnx.merge(graph, params))
-    return {f"least_eigenvalue_{name}": float(value.min()) for name, value in least.items()}
+
+    def least(params: dict[str, Any]) -> dict[str, Any]:
+        return jax.tree.map(jnp.min, least_eigenvalues(nnx.merge(graph, params)))
+
+    # One program: of two that do not wait for each other, two processes may begin the sends in
+    # another order, and each waits for the other's for ever.
+    found = jax.jit(least)(params)
+    return {f"least_eigenvalue_{name}": float(value) for name, value in found.items()}
 
 
 def speed(metrics: list[dict[str, Any]]) -> dict[str, Any]:

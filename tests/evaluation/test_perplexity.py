@@ -86,3 +86,20 @@ def test_the_empty_rows_that_fill_the_last_batch_are_finite(tiny):
     nats = row_nats(params, pack([[1, 3, 2]], 8).padded(4).batch(slice(None)))
     np.testing.assert_array_equal(nats[1:], 0.0)
     assert jnp.isfinite(nats).all()
+
+
+def test_no_two_batches_are_in_work_at_once():
+    """Several processes could begin the sends of two in another order, and wait for ever."""
+    told = []
+
+    class Nats:
+        def __array__(self, dtype=None, copy=None):
+            told.append("read")
+            return np.ones(4, dtype)
+
+    def row_nats(params, batch):
+        told.append("begun")
+        return Nats()
+
+    assert total_nats(row_nats, {}, pack(DOCUMENTS, 8), batch=4)[0] == 12
+    assert told == ["begun", "read"] * 3
