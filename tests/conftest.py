@@ -4,21 +4,14 @@ The hook that checks types must be in place before `cem_jax` is imported, so thi
 first. Without beartype (the installed wheel alone) the same tests run with the hook off.
 """
 
-import importlib.metadata
 import importlib.util
 import os
 import sys
 
-# Before jax is imported. Tests compare bits and bytes on CPU, of programs that run once: how well
-# their machine code is optimised changes neither, and is half of the suite's time. Only 0.10 has
-# the older emitters, and later versions end at the word.
+# Before jax is imported. Tests compare bits and bytes on CPU, of programs that run once: the
+# machine code's own optimisation, a third of the suite's time, changes neither.
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false"
-    * importlib.metadata.version("jaxlib").startswith("0.10."),
-)
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import compiled
 import jax

@@ -1,6 +1,5 @@
 """A batch whose loss is no number: its rows are written out, and the run stops or goes on."""
 
-import functools
 import json
 
 import jax
@@ -77,16 +76,12 @@ def metrics(path):
     return [{key: value for key, value in one.items() if key != "seconds"} for one in records]
 
 
-@pytest.mark.slow
 def test_a_run_stops_or_skips_and_its_rows_can_be_looked_at(
     own_text, pipeline, poison, tmp_path, capsys
 ):
-    """Stopped by the batch, then by a signal after it was skipped: as one that never was.
-
-    To the last bit under one rule; the two rules are two programs, which round as they are fused.
-    """
+    """Stopped by the batch, then by a signal after it was skipped: as one that never was."""
     poison(3)
-    straight, again, stopped = (tmp_path / name for name in ("straight", "again", "stopped"))
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
     assert run(own_text, straight, *SKIP) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "step 3 was skipped: loss nan, gradient_norm nan; its rows are in" in printed
@@ -110,20 +105,10 @@ def test_a_run_stops_or_skips_and_its_rows_can_be_looked_at(
     assert run(own_text, stopped, *SKIP, stop_after=4) == 130
     assert run(own_text, stopped) == 0
     assert file.read_bytes() == (straight / "non-finite" / "step-3.jsonl").read_bytes()
-    for one, other in zip(metrics(stopped), metrics(straight), strict=True):
-        assert one.pop("why", None) == other.pop("why", None)
-        assert one == pytest.approx(other, rel=1e-5)
-    jax.tree.map(
-        functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6),
-        *(load(path).params for path in (stopped, straight)),
-    )
-
-    assert run(own_text, again, *SKIP, stop_after=4) == 130
-    assert run(own_text, again, *SKIP) == 0
-    assert metrics(again) == metrics(straight)
-    leaves = (jax.tree.leaves(load(path).params) for path in (again, straight))
-    for one, other in zip(*leaves, strict=True):
-        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    assert metrics(stopped) == metrics(straight)
+    one, other = load(straight), load(stopped)
+    for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 def test_skipped_steps_in_a_row_are_counted_over_a_stop(
