@@ -1,4 +1,7 @@
-"""Programs that many tests build anew, compiled once: half of the suite's time."""
+"""Programs that many tests build anew, compiled once.
+
+Half of the time of the tests of derivatives with JAX 0.10; nothing with 0.12, which compiles faster.
+"""
 
 import contextlib
 from collections.abc import Iterator

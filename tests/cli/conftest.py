@@ -27,6 +27,7 @@ class Trained(NamedTuple):
 def _compiled_with_commands(tmp_path_factory):
     """Commands that train the same model compile it once, in this process or in their own."""
     folder = tmp_path_factory.mktemp("compiled")
+    # Of a command only what is slow to compile: one that a test kills may leave half an entry.
     with pytest.MonkeyPatch.context() as patch, compiled.kept_in(folder):
         for name, value in compiled.settings(folder, seconds=0.1).items():
             patch.setenv(name.upper(), str(value))
