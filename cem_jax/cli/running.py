@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import signal
 import sys
@@ -44,7 +45,7 @@ def train_and_report(
     from cem_jax.sharding.processes import OtherProcessError, is_first, of_one_gone
     from cem_jax.training import NonFiniteError, StoppedError
 
-    go_on = f"go on with: {_line(out, report)}"
+    go_on = functools.partial(_go_on, out, report)
     try:
         console = RunConsole(quiet=not is_first())
         run(config, out, console, resume=resume, report=report, mesh=mesh, watch=watch)
@@ -52,30 +53,30 @@ def train_and_report(
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     except OtherProcessError as error:
-        print(f"{program}: {error}; {go_on}", file=sys.stderr)
+        print(f"{program}: {error}; {go_on()}", file=sys.stderr)
         return 1
     except StoppedError as error:
-        print(f"{program}: {error}, which is saved; {go_on}", file=sys.stderr)
+        print(f"{program}: {error}, which is saved; {go_on()}", file=sys.stderr)
         return 0 if error.signal == signal.SIGTERM else 130
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         if (gone := of_one_gone(error)) is None:
             raise
-        print(f"{program}: {gone}; {go_on}", file=sys.stderr)
+        print(f"{program}: {gone}; {go_on()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"{program}: interrupted at once; {go_on}", file=sys.stderr)
+        print(f"{program}: interrupted at once; {go_on()}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         raise
     except OSError as error:
-        print(f"{program}: {error}; what was saved before is whole: {go_on}", file=sys.stderr)
+        print(f"{program}: {error}; what was saved before is whole: {go_on()}", file=sys.stderr)
         return 1
     return 0
 
 
-def _line(out: Path, report: Report) -> str:
-    """The line that goes on with a run; what it reports is not among what a run keeps."""
-    line = f"cem train --resume --out {shlex.quote(str(out))}"
+def _go_on(out: Path, report: Report) -> str:
+    """How to go on with a run; what it reports is not among what a run keeps."""
+    line = f"go on with: cem train --resume --out {shlex.quote(str(out))}"
     if report != "full":
         line += f" --report {report}"
     return line + " --processes ..., on each of them" * (jax.process_count() > 1)

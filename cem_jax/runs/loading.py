@@ -11,7 +11,7 @@ import jax
 from flax import nnx
 
 from cem_jax.data import Tokenizer, load_tokenizer
-from cem_jax.models import CEMConfig, Transformer, TransformerConfig
+from cem_jax.models import CEMConfig, Transformer, TransformerConfig, parameter_axes
 from cem_jax.ops.checks import require_count
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.described import rebuild
@@ -73,8 +73,8 @@ def load(
         path: its folder.
         which: the newest state, or the best on validation.
         inner_steps: T of all CEM layers, where it is to differ from the run's own.
-        layout: on each of whose devices the parameters live; one device by default. Several
-            processes read together.
+        layout: where the parameters live; one device by default. Several processes read
+            together, each what its devices hold.
         warn: is told where the newest state cannot be read and an older one is taken.
 
     Raises:
@@ -85,10 +85,11 @@ def load(
     config: RunConfig = rebuild(stored["config"])
     model = config.model if inner_steps is None else with_inner_steps(config.model, inner_steps)
     graph, abstract = nnx.split(nnx.eval_shape(lambda: Transformer(model, rngs=nnx.Rngs(0))))
-    sharding = (layout or Layout.of()).sharding()
+    unplaced = nnx.to_pure_dict(abstract)
     shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-        nnx.to_pure_dict(abstract),
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        unplaced,
+        (layout or Layout.of()).parameters(unplaced, parameter_axes(model)),
     )
     state, step = _state(folder, identity(stored), {"params": shapes}, which, warn)
     return LoadedRun(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from cem_jax.models.weights import require_params
 from cem_jax.runs.config import RunConfig
 from cem_jax.runs.loading import load
@@ -40,10 +38,5 @@ def require_start(config: RunConfig, text: Text, layout: Layout) -> dict[str, An
 
 
 def started(state: State, params: dict[str, Any] | None) -> State:
-    """A fresh state with these parameters, placed as its own."""
-    if params is None:
-        return state
-    places = jax.tree.map(lambda array: array.sharding, state["params"])
-    # Compiled, since an array on other processes' devices cannot be put elsewhere.
-    placed = jax.jit(lambda whole: whole, out_shardings=places)(params)
-    return {**state, "params": placed}
+    """A fresh state with these parameters, which are placed as its own."""
+    return state if params is None else {**state, "params": params}

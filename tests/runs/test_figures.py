@@ -1,8 +1,13 @@
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
+from flax import nnx
 
-from cem_jax import TransformerConfig
+from cem_jax import Recipe, Transformer, TransformerConfig
 from cem_jax.data import load_corpus
+from cem_jax.runs import figures
 from cem_jax.runs.config import DataConfig
 from cem_jax.runs.estimate import expected_seconds
 from cem_jax.runs.figures import speed
@@ -68,3 +73,21 @@ def test_the_text_is_cut_by_its_train_split_and_keeps_every_byte(own_text):
     for split in ("train", "valid", "test"):
         documents = getattr(corpus, split)
         assert text.rows[split].predicted == text.utf8_bytes(split) + len(documents)
+
+
+def test_eigenvalues_are_computed_in_one_program(monkeypatch):
+    """Of several, two processes could begin the sends in another order, and wait for ever."""
+    traced, real = [], figures.least_eigenvalues
+
+    def seen(model):
+        traced.extend(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(nnx.state(model)))
+        return real(model)
+
+    monkeypatch.setattr(figures, "least_eigenvalues", seen)
+    config = TransformerConfig.tiny("cem", Recipe(), vocab_size=16)
+    model = Transformer(dataclasses.replace(config, layers=1), rngs=nnx.Rngs(0))
+    graph, params = nnx.split(model)
+    found = figures.eigenvalues(graph, nnx.to_pure_dict(params))
+    assert traced
+    assert all(traced)
+    assert set(found) == {"least_eigenvalue_attention", "least_eigenvalue_mlp"}
