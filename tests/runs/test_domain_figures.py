@@ -71,7 +71,7 @@ def test_the_domains_of_a_model_make_up_the_whole(text, model):
         assert reached[f"{split}_loss"] == pytest.approx(nats / tokens, rel=1e-6)
         assert len({round(value, 6) for value in apart.values()}) == len(apart)
     printed = io.StringIO()
-    Console(file=printed, width=120).print(table([{"name": "[/a]", **reached}], "[/t]"))
+    Console(file=printed, width=120).print(table([{"name": "a", **reached}], "t"))
     book = reached["test_bits_per_byte/RedPajamaBook"]
     assert any(
         "test bits per byte, RedPajamaBook" in line and f"{book:.4f}" in line
@@ -99,3 +99,17 @@ def test_text_without_domains_has_figures_of_the_whole_alone(own_text, model):
     text = Text.prepare(DataConfig(str(own_text), "byte"), 16)
     assert list(figures.glance(row_nats, params, text)) == ["valid_loss", "valid_tokens"]
     assert not any("/" in name for name in figures.split_figures(row_nats, params, text))
+
+
+def test_names_are_shown_as_they_are_called():
+    by_source = {"[/source]": {"test_loss": 2.3456, "test_bits_per_byte": 3.4567}}
+    summary = {
+        "name": "[/run]",
+        "test_bits_per_byte/[/domain]": 1.2345,
+        "test_by_source": by_source,
+    }
+    printed = io.StringIO()
+    Console(file=printed, width=120).print(table([summary], "[/title]"))
+    shown = printed.getvalue()
+    for words in ("[/title]", "[/run]", "per byte, [/domain]", "[/source], test loss"):
+        assert words in shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
 from cem_jax.runs.sweep.results import BITS, Result, by_variant
@@ -31,9 +30,7 @@ def sweep_table(found: Sequence[Result], baseline: str) -> Table:
     figures = [BITS]
     if any(TEST_BITS in result.summary for result in found):
         figures.append(TEST_BITS)
-    table = Table(
-        title=f"means over seeds; differences are paired by seed, from {escape(baseline)}"
-    )
+    table = Table(title=f"means over seeds; differences are paired by seed, from {baseline}")
     table.add_column("variant")
     table.add_column("seeds", justify="right")
     for figure in figures:
@@ -43,7 +40,7 @@ def sweep_table(found: Sequence[Result], baseline: str) -> Table:
         table.add_column(label, justify="right")
     values = {figure: by_variant(found, figure) for figure in figures}
     for variant, seeds in values[BITS].items():
-        cells = [escape(variant), str(len(seeds))]
+        cells = [variant, str(len(seeds))]
         for figure in figures:
             own, base = (values[figure].get(name, {}) for name in (variant, baseline))
             cells.append(spread_text(spread(list(own.values()))))
