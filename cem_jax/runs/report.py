@@ -50,7 +50,7 @@ def table(summaries: list[dict[str, Any]], title: str) -> Table:
         if any(key in summary for summary in summaries):
             result.add_row(label, *(_cell(summary, key, form) for summary in summaries))
     for key in dict.fromkeys(key for summary in summaries for key in summary if "/" in key):
-        label = "  " + key.replace("/", ", ").replace("_", " ", 3)
+        label = "  " + key.replace("/", ", ", 1).replace("_", " ", 3)
         result.add_row(escape(label), *(_cell(summary, key, ".4f") for summary in summaries))
     for beside in (_by_source, _references):
         for name in dict.fromkeys(name for summary in summaries for name in beside(summary)):
