@@ -1,6 +1,8 @@
 """Every script of the clone, at a shape that takes seconds: its files and its figures."""
 
+import gc
 import importlib
+import threading
 
 import common
 import jax
@@ -102,6 +104,12 @@ def test_batches_and_preparing_are_set_beside_training_and_encoding(tmp_path, mo
     (size,) = {side.figures["text_bytes"] for side in preparing.sides}
     assert 0.9 < size / len(source.read_bytes()) < 0.98
     assert len(TEXT_RATE.of(preparing, preparing.sides[1])) == 1
+    # The threads that read ahead end with their functions.
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("batches"):
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 def test_whole_logits_need_quadratic_memory(measured):
