@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Any, get_args
 
@@ -129,8 +130,9 @@ def _require_ended(folder: RunFolder) -> None:
             f"runs: got {folder.path}, which holds no run, expected a folder that cem train wrote."
         )
     if folder.summary() is None:
+        named = shlex.quote(str(folder.path))
         raise ValueError(
             f"runs: got {folder.path}, which has no summary, expected a run that has ended; go on "
-            f"with cem train --resume --out {folder.path}, or, with imported weights, train from "
-            f"them with cem train --start {folder.path}."
+            f"with cem train --resume --out {named}, or, with imported weights, train from "
+            f"them with cem train --start {named}."
         )

@@ -71,8 +71,8 @@ def shown_rows(corpus: PreparedCorpus, split: str, count: int) -> str:
     """A few rows, evenly spread, each document in them as text."""
     rows = corpus.rows(split)
     lines: list[str] = []
-    spread = np.linspace(0, len(rows) - 1, count).astype(int)
-    for number in np.unique(spread).tolist():
+    spread = np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)
+    for number in spread.tolist():
         packed = rows.packed([number])
         tokens, segment = packed.tokens[0], packed.segment[0]
         lines.append(f"\n{split} row {number:,} of {len(rows):,}:")

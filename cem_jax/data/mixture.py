@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def _require_alike(file: Path, sources: dict[str, Source]) -> None:
                 f"data: got {file}, in which {first} has rows of length {a.length} and a tokenizer "
                 f"of SHA-256 {a.tokenizer_hash[:12]}, and {name} {b.length} and "
                 f"{b.tokenizer_hash[:12]}, expected the same of all; prepare {name} again with "
-                f"--length {a.length} --tokenizer {one.corpus.tokenizer_folder}."
+                f"--length {a.length} --tokenizer {shlex.quote(str(one.corpus.tokenizer_folder))}."
             )
         for before in list(sources)[:number]:
             if sources[before].corpus.content_hash() == other.corpus.content_hash():

@@ -16,11 +16,13 @@ MOST_TOKENS = 1 << 30
 
 def require_count(name: str, value: Any) -> None:
     """Refuse anything but a Python integer of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(
             f"{name}: got {value!r}, expected a Python integer of at least 1, static and never "
             f"traced; choose one."
         )
+    if value < 1:
+        raise ValueError(f"{name}: got {value}, expected at least 1; choose a larger one.")
 
 
 def require_length(length: Any) -> None:

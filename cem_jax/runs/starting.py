@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def require_start(config: RunConfig, text: Text, layout: Layout) -> dict[str, An
     if run.hashes["tokenizer"] not in (None, text.hashes()["tokenizer"]):
         raise ValueError(
             f"start: got a run of another tokenizer, expected the same; give "
-            f"--tokenizer {run.folder.tokenizer}."
+            f"--tokenizer {shlex.quote(str(run.folder.tokenizer))}."
         )
     return run.params
 

@@ -78,6 +78,12 @@ def test_inspect_shows_counts_and_rows_as_text(prepared, capsys):
             assert f"[{label}] {len(pieces)} pieces: {shown}" in text
 
 
+def test_more_rows_than_there_are_show_all(prepared, capsys):
+    assert main(["data", "inspect", str(prepared), "--rows", str(10**15), "--split", "valid"]) == 0
+    rows = len(PreparedCorpus.open(prepared).rows("valid"))
+    assert said(capsys).count(f" of {rows:,}: [1]") == rows
+
+
 def test_inspect_can_read_all_rows_again(prepared, capsys, tmp_path):
     assert main(["data", "inspect", str(prepared), "--verify"]) == 0
     assert "all 3 shards hold the rows that were written" in said(capsys)

@@ -54,13 +54,13 @@ def flip(path, at):
 
 def gone(folder, other):
     (folder / "valid-000006.arrayrecord").unlink()
-    return "in which valid-000006.arrayrecord and 0 other shards are missing or have another size"
+    return "in which valid-000006.arrayrecord is missing or has another size than its"
 
 
 def truncated(folder, other):
     path = folder / "train-000003.arrayrecord"
     path.write_bytes(path.read_bytes()[: 1 << 16])
-    return "in which train-000003.arrayrecord and 0 other shards are missing or have another size"
+    return "in which train-000003.arrayrecord is missing or has another size than its"
 
 
 def flipped(folder, other):

@@ -81,7 +81,7 @@ def test_a_run_is_read_from_another_directory(trained, tmp_path, monkeypatch):
             ["RUN", "--json", "nowhere/x.json"],
             "json: got nowhere/x.json, expected a file",
         ),
-        (["RUN", "--inner-steps", "0"], "inner_steps: got 0, expected a Python integer"),
+        (["RUN", "--inner-steps", "0"], "inner_steps: got 0, expected at least 1"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(trained, arguments, message, capsys):

@@ -98,9 +98,9 @@ def test_help_teaches_every_option(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--steps", "0"], "steps: got 0, expected a Python integer of at least 1"),
-        (["--batch", "0"], "batch: got 0, expected a Python integer of at least 1"),
-        (["--length", "-3"], "length: got -3, expected a Python integer of at least 1"),
+        (["--steps", "0"], "steps: got 0, expected at least 1"),
+        (["--batch", "0"], "batch: got 0, expected at least 1"),
+        (["--length", "-3"], "length: got -3, expected at least 1"),
         (["--inner-steps", "0"], "inner_steps: got 0, expected at least 1"),
         (["--model", "llama", "--inner-steps", "2"], "inner_steps: got 2 for a llama"),
         (["--tokenizer", "train:100"], "vocabulary: got 100, expected at least 320"),

@@ -222,7 +222,7 @@ def test_a_state_of_another_identity_is_refused_by_name(tmp_path):
 
 
 def test_impossible_values_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="keep: got 0, expected a Python integer of at least 1"):
+    with pytest.raises(ValueError, match="keep: got 0, expected at least 1"):
         Checkpoints(tmp_path, keep=0)
     with (
         Checkpoints(tmp_path) as checkpoints,

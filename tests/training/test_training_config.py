@@ -61,9 +61,7 @@ def test_impossible_schedules_are_refused(fields, message, hook_off):
     ],
 )
 def test_impossible_runs_are_refused(field):
-    with pytest.raises(
-        ValueError, match=f"{field}: got 0, expected a Python integer of at least 1"
-    ):
+    with pytest.raises(ValueError, match=f"{field}: got 0, expected at least 1"):
         TrainingConfig(**{field: 0})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shlex
 from pathlib import Path
 
 from cem_jax.data.prepared.domains import LABELS, Domains
@@ -130,5 +131,6 @@ def _require_tokenizer(folder: Path, manifest: Manifest, tokenizer: Tokenizer) -
             f"data: got {folder}, prepared with a tokenizer of {manifest.vocab_size:,} pieces "
             f"(SHA-256 {manifest.tokenizer_hash[:12]}), expected the one in use, of "
             f"{tokenizer.vocab_size:,} (SHA-256 {tokenizer.content_hash()[:12]}); use "
-            f"--tokenizer {folder / TOKENIZER}, or prepare the text again with the other."
+            f"--tokenizer {shlex.quote(str(folder / TOKENIZER))}, or prepare the text again with "
+            f"the other."
         )

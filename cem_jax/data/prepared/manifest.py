@@ -99,10 +99,10 @@ class Manifest:
             raise _damaged(path, error) from error
         if missing := [shard for shard in shards + labels if not is_whole(folder, shard)]:
             raise ValueError(
-                f"data: got {folder}, in which {missing[0].name} and {len(missing) - 1} other "
-                f"shards are missing or have another size, expected all (the first with "
-                f"{missing[0].size:,} bytes); copy the folder again, or remove its {MANIFEST} and "
-                f"run the same cem data prepare again."
+                f"data: got {folder}, in which {missing[0].name} is missing or has another size "
+                f"than its {missing[0].size:,} bytes, one of {len(missing)} such shards, expected "
+                f"all {len(shards + labels)} whole; copy the folder again, or remove its "
+                f"{MANIFEST} and run the same cem data prepare again."
             )
         return manifest
 

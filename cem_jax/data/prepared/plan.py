@@ -36,13 +36,16 @@ def plan_of(config: PrepareConfig, inputs: Inputs) -> dict[str, Any]:
 def begin(folder: Path, plan: dict[str, Any]) -> None:
     """Write the plan into a new folder, or see that it is the one that was begun there.
 
+    A plan of which nothing came, as the work was stopped at once, holds nobody: another takes its
+    place.
+
     Raises:
         ValueError: the folder holds something else, or another preparation.
     """
     path = folder / PLAN
+    names = (file.name for file in folder.iterdir())
+    held = [name for name in names if not name.endswith((PLAN, DRAFT, ".lock"))]
     if not path.exists():
-        names = (file.name for file in folder.iterdir())
-        held = [name for name in names if not name.endswith((DRAFT, ".lock"))]
         if held:
             raise ValueError(
                 f"out: got {folder}, which is not empty ({held[0]}) and holds no prepared text, "
@@ -52,7 +55,9 @@ def begin(folder: Path, plan: dict[str, Any]) -> None:
         return
     stored = read_json(path)
     other = [key for key in sorted({*plan, *stored}) if plan.get(key) != stored.get(key)]
-    if other:
+    if other and not held:
+        write_json(path, plan)
+    elif other:
         shown = "; ".join(f"{key}: {stored.get(key)!r} there, {plan.get(key)!r}" for key in other)
         raise ValueError(
             f"out: got {folder}, which was begun otherwise ({shown}), expected the same; choose "

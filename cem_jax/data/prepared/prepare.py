@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cem_jax.data.json_lines import NO_DOMAIN
 from cem_jax.data.prepared.config import PrepareConfig
 from cem_jax.data.prepared.inputs import SPLITS, Inputs, find_inputs, group
 from cem_jax.data.prepared.manifest import MANIFEST, PARTS, Manifest
@@ -117,10 +118,11 @@ def _require_all(config: PrepareConfig, tally: Tally) -> None:
     """Refuse what nothing can be trained or judged on."""
     found = {domain for domains in tally.taken.values() for domain in domains}
     if missing := sorted(set(config.domains) - found):
-        known = ", ".join(sorted({*found, *tally.left_out}))
+        known = ", ".join(sorted({*found, *tally.left_out} - {NO_DOMAIN}))
+        expected = f"some of {known}" if known else "none, as no document there names its domain"
         raise ValueError(
-            f"domains: got {missing[0]!r}, of which {config.source} has no document, expected some "
-            f"of {known or 'those that it has'}; choose others, and another folder."
+            f"domains: got {missing[0]!r}, of which {config.source} has no document, expected "
+            f"{expected}; choose others, and another folder.{_skipped(tally)}"
         )
     for split in SPLITS:
         if not tally.total(split).documents:
@@ -128,4 +130,15 @@ def _require_all(config: PrepareConfig, tally: Tally) -> None:
                 f"data: got {config.source} with no document for the {split} split, expected at "
                 f"least one in each (5 percent are held out for validation and 5 for the test, by "
                 f"hash, where the source has no splits); give more documents, and another folder."
+                f"{_skipped(tally)}"
             )
+
+
+def _skipped(tally: Tally) -> str:
+    """What was left out as it could not be read: it may be why there is nothing."""
+    if not (tally.lines or tally.files):
+        return ""
+    return (
+        f" {tally.lines:,} broken lines and {tally.files:,} broken files were skipped, the first: "
+        f"{tally.examples[0]['why']}"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -67,7 +68,8 @@ class ShardFile(NamedTuple):
         return ValueError(
             f"data: got {self.path}, {got}, expected {expected}; copy it again from where it is "
             f"whole, or remove the manifest.json beside it and run the same cem data prepare "
-            f"again. cem data inspect {self.path.parent} --verify reads every row."
+            f"again. cem data inspect {shlex.quote(str(self.path.parent))} --verify reads every "
+            f"row."
         )
 
 

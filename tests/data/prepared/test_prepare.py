@@ -15,7 +15,8 @@ import slimpajama
 import cem_jax
 from cem_jax.data import CORPORA, ByteTokenizer, Corpus, PreparedCorpus, is_prepared, pack
 from cem_jax.data.prepared import Manifest, PrepareConfig, prepare, sample
-from cem_jax.data.prepared.inputs import SPLITS
+from cem_jax.data.prepared.inputs import SPLITS, find_inputs
+from cem_jax.data.prepared.plan import begin, plan_of
 
 pytest.importorskip("zstandard", reason="zstandard is not installed (extra zstd)")
 
@@ -244,6 +245,14 @@ def test_what_was_begun_otherwise_is_refused_by_name(slim, reference, tmp_path):
         prepare(config(slim[0]), tmp_path / "other")
 
 
+def test_a_plan_of_which_nothing_came_gives_way_to_another(slim, tmp_path):
+    out = tmp_path / "p"
+    out.mkdir()
+    begin(out, plan_of(config(slim[0]), find_inputs(str(slim[0]))))
+    manifest = prepare(config(slim[0], length=17), out)
+    assert manifest.length == 17
+
+
 def test_a_folder_that_is_not_whole_is_refused(reference, tmp_path):
     out = tmp_path / "p"
     shutil.copytree(reference, out)
@@ -261,7 +270,7 @@ def test_a_folder_that_is_not_whole_is_refused(reference, tmp_path):
     (out / "manifest.json").write_text(json.dumps(manifest))
     shard = out / manifest["shards"][1]["name"]
     shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=f"in which {shard.name} and 0 other shards"):
+    with pytest.raises(ValueError, match=f"{shard.name} is missing .* one of 1 such shards"):
         Manifest.read(out)
 
 
@@ -301,9 +310,25 @@ def test_a_split_without_text_is_refused(tmp_path):
         prepare(config(tmp_path / "a.txt"), tmp_path / "p")
 
 
-def test_the_tokenizer_sees_a_bounded_sample_of_the_train_split(slim, monkeypatch):
-    from cem_jax.data.prepared.inputs import find_inputs
+def test_where_nothing_is_whole_what_was_skipped_is_said(tmp_path):
+    (tmp_path / "a.jsonl").write_text("no JSON\n" * 3)
+    message = (
+        r"with no document for the train split.* 3 broken lines and 0 broken files were skipped, "
+        r"the first: .*a\.jsonl"
+    )
+    with pytest.raises(ValueError, match=message):
+        prepare(config(tmp_path / "a.jsonl", on_error="skip"), tmp_path / "p")
 
+
+def test_a_domain_that_no_document_has_is_refused_with_those_that_are_there(slim, tmp_path):
+    with pytest.raises(ValueError, match=r"'Nothing', of which .* expected some of RedPajama"):
+        prepare(config(slim[0], domains=("Nothing",)), tmp_path / "p")
+    (tmp_path / "a.txt").write_text("one document")
+    with pytest.raises(ValueError, match="expected none, as no document there names its domain"):
+        prepare(config(tmp_path / "a.txt", domains=("Nothing",)), tmp_path / "q")
+
+
+def test_the_tokenizer_sees_a_bounded_sample_of_the_train_split(slim, monkeypatch):
     inputs = find_inputs(str(slim[0]))
     texts = [each["text"] for each in slim[1]["train"]]
     assert list(sample.training_sample(config(slim[0]), inputs)) == texts
