@@ -23,8 +23,11 @@ def least_eigenvalue(preconditioner: Preconditioner) -> Float[Array, ""]:
 
     The least of all steps, where each has its own P.
     """
-    matrices = jax.vmap(preconditioner.matrix)(jnp.arange(preconditioner.count))
-    return jnp.min(jnp.linalg.eigvalsh(matrices))
+
+    def of_step(step: Array) -> Float[Array, ""]:
+        return jnp.min(jnp.linalg.eigvalsh(preconditioner.matrix(step)))
+
+    return jnp.min(jax.lax.map(of_step, jnp.arange(preconditioner.count)))
 
 
 def least_eigenvalues(model: Transformer) -> dict[str, Float[Array, "N"]]:
@@ -38,8 +41,10 @@ def least_eigenvalues(model: Transformer) -> dict[str, Float[Array, "N"]]:
 
 
 def _over_layers(stacked: Preconditioner) -> Float[Array, "N"]:
+    # One matrix after the other: on CPUs a batch of them is spread over the very threads that the
+    # devices run on, and where each of these waits for the others, none ends (jaxlib 0.10.2).
     graph, parameters = nnx.split(stacked)
-    return jax.vmap(lambda one: least_eigenvalue(nnx.merge(graph, one)))(parameters)
+    return jax.lax.map(lambda one: least_eigenvalue(nnx.merge(graph, one)), parameters)
 
 
 class Decrease(NamedTuple):
