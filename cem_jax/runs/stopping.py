@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
@@ -92,6 +93,22 @@ class AgreedStop(StopSignals):
             self._tell("asked to stop: all processes save after this step, then stop")
             self.signal = self.signal or signal.SIGTERM
         return reached
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Where no signal came, the next SIGTERM ends the process.
+
+        JAX's service would go on to keep it for a step that never comes, and what follows the steps
+        could not be ended but by SIGKILL. A stop that was agreed on is left to it: SIGTERM may
+        reach another process late.
+        """
+        super().__exit__(kind, error, trace)
+        if self.signal is None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         super()._take(number, frame)

@@ -30,6 +30,22 @@ def test_a_second_ctrl_c_stops_at_once():
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_after_the_last_step_sigterm_ends_a_process_of_several(monkeypatch):
+    """Not one of those that stop, which it may reach late; a handler stands for JAX's own."""
+    before = signal.signal(signal.SIGTERM, keeps := lambda number, frame: None)
+    try:
+        for stops, left in ((True, keeps), (False, signal.SIG_DFL)):
+            monkeypatch.setattr(
+                multihost_utils, "reached_preemption_sync_point", lambda step, stops=stops: stops
+            )
+            with AgreedStop(lambda text: None) as stop:
+                stop()
+                assert signal.getsignal(signal.SIGTERM) is keeps
+            assert signal.getsignal(signal.SIGTERM) is left
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_processes_agree_on_a_step_of_the_run(monkeypatch):
     """Orbax asks the same service with the steps of the run, also of one that goes on."""
     asked = []
