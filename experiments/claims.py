@@ -69,7 +69,7 @@ class Claim:
     """A claim of the paper, or ours, and the comparisons that decide it.
 
     Attributes:
-        key: C1 ... C10.
+        key: C1 ... C11.
         text: what is claimed.
         comparisons: each has a verdict of its own.
     """
@@ -207,6 +207,16 @@ CLAIMS = (
             Comparison("mlp-nonlinear-t1", "llama", "loses little", "C2, equal FLOPs"),
             Comparison("cem-t2-equal", "llama", "loses little", "C7, equal parameters"),
             Comparison("cem-t2", "llama-3527", "loses little", "C7, equal FLOPs"),
+        ),
+    ),
+    Claim(
+        "C11",
+        "A context score (ours; T = 1) beats the paper's energy, and loses little to Llama; all "
+        "with a relative bias",
+        (
+            Comparison("context-full", "paper-full", "improves", "full CEM, equal parameters"),
+            Comparison("context-full", "llama-bias", "loses little", "full CEM"),
+            Comparison("context", "llama-bias", "loses little", "attention"),
         ),
     ),
 )

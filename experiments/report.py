@@ -140,7 +140,12 @@ One seed that no claim uses, validation; attention with eta = 1 at the start unl
 0.13. What the names mean is in [search.toml](language_model/search.toml). One seed says nothing of
 its own spread: these differences point a way and prove nothing.
 
-{variants_table(load_records("search"))}"""
+{variants_table(load_records("search"))}
+
+With the best initial step sizes, eta = 2 and 0.05, unless said
+([search-2.toml](language_model/search-2.toml)):
+
+{variants_table(load_records("search-2"))}"""
 
 
 def _setting(records: list[dict[str, Any]]) -> str:
@@ -165,15 +170,18 @@ Versions: {"; ".join(sorted(versions))}. Machine: {"; ".join(sorted(machines))}.
     cem sweep experiments/language_model/tuning-long.toml
     cem sweep experiments/language_model/tuning-eta.toml
     cem sweep experiments/language_model/search.toml
-    cem sweep experiments/language_model/families.toml --out runs/language_model
-    cem sweep experiments/language_model/pairs.toml --out runs/language_model
+    cem sweep experiments/language_model/search-2.toml
+    cem sweep experiments/language_model/families.toml --out runs/language_model --report test
+    cem sweep experiments/language_model/pairs.toml --out runs/language_model --report test
+    cem sweep experiments/language_model/best.toml --out runs/language_model --report test
     python -m experiments.language_model.collect runs/language_model   # others with --kind
     taskset -c 0 python -m experiments.language_model.step_times
     python -m experiments.gaussian_process tune
     python -m experiments.gaussian_process run
     python -m experiments.report
 
-The test text is evaluated once, at the very end, by `--report test` on both sweeps.
+The test text is evaluated once by each run, at its end (`--report test`), and nothing was chosen by
+it. Verdicts are read from it as soon as all runs have it, and from validation text before.
 """
 
 
