@@ -45,6 +45,13 @@ class Layout:
         """Of arrays ``[B, L]``: tokens, targets, mask and sites."""
         return self.sharding(self.rules.activation("B L"))
 
+    @property
+    def devices_of_rows(self) -> int:
+        """Over how many devices the rows of a batch are spread: B is a multiple of it."""
+        entry = self.rules.activation("B")[0]
+        over = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+        return math.prod(self.mesh.shape[axis] for axis in over)
+
     def require_batch(self, batch: int, length: int, accumulate: int = 1) -> None:
         """Refuse rows or positions that the devices do not divide.
 
@@ -69,16 +76,17 @@ class Layout:
             axes: the names of their axes, see `models.parameter_axes`.
 
         Raises:
-            ValueError: the rules name a mesh axis twice for one, or an axis does not divide.
+            ValueError: the rules name a mesh axis twice for one, an axis does not divide, or one
+                has other axes than names.
         """
 
         def place(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
-            names = axes
+            names: Any = axes
             for key in path:
                 names = names[key.key]
-            spec = self.rules.parameter(names)  # type: ignore[arg-type]
-            where = "/".join(str(key.key) for key in path)
-            self._require(where, names or "", leaf.shape, spec)  # type: ignore[arg-type]
+            spec = self.rules.parameter(names)
+            if names is not None:
+                self._require("/".join(str(key.key) for key in path), names, leaf.shape, spec)
             return self.sharding(spec)
 
         return jax.tree_util.tree_map_with_path(place, shapes)
@@ -106,7 +114,12 @@ class Layout:
         return jax.tree_util.tree_map_with_path(place, shapes)
 
     def _require(self, what: str, axes: str, shape: tuple[int, ...], spec: PartitionSpec) -> None:
-        """Refuse an array that its spec does not divide."""
+        """Refuse an array that its spec does not divide, or that has other axes than names."""
+        if len(axes.split()) != len(shape):
+            raise ValueError(
+                f"axes: got {axes!r} for {what} of shape {shape}, expected a name for each axis, "
+                f"in their order; correct the names, or give none, and it is on every device."
+            )
         for name, size, entry in zip(axes.split(), shape, spec, strict=True):
             over = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
             parts = math.prod(self.mesh.shape[axis] for axis in over)

@@ -20,11 +20,19 @@ from cem_jax.training import AdamWConfig, MuonConfig, NonFiniteError, StoppedErr
 
 ENERGY = """
 import jax.numpy as jnp
+from flax import nnx
 from cem_jax import Energy, fan_in, parameter
 
 class Quadratic(Energy):
     def __init__(self, dim, *, rngs):
         self.w = parameter(fan_in(rngs, (dim, dim), dim), "D E")
+
+    def __call__(self, u, context):
+        return jnp.sum(jnp.square(u @ self.w[...]), axis=-1)
+
+class Unnamed(Energy):
+    def __init__(self, dim, *, rngs):
+        self.w = nnx.Param(fan_in(rngs, (dim, dim), dim))
 
     def __call__(self, u, context):
         return jnp.sum(jnp.square(u @ self.w[...]), axis=-1)
@@ -162,7 +170,10 @@ def test_no_run_overwrites_another(trained, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Quadratc", "expected one of its energies: Quadratic, PerBatch, NeedsMore. Did you mean"),
+        (
+            "Quadratc",
+            "expected one of its energies: Quadratic, Unnamed, PerBatch, NeedsMore. Did you mean",
+        ),
         ("NoEnergy", "which is no subclass of cem_jax.Energy"),
         ("NeedsMore", r"expected one that can be called as NeedsMore(dim, rngs=rngs)"),
         ("PerBatch", "expected one energy per position"),
@@ -176,6 +187,15 @@ def test_energies_that_cannot_work_stop_before_any_work(
     assert main(["train", "--attention", f"{energies}:{name}", *options]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_an_energy_whose_parameters_have_no_axis_names_can_be_trained(
+    energies, own_text, tmp_path, capsys
+):
+    words = "--tokenizer byte --length 8 --batch 2 --model.dim 16 --model.layers 1 --dry-run"
+    options = ["--data", str(own_text), "--attention", f"{energies}:Unnamed", *words.split()]
+    assert main(["train", *options, "--out", str(tmp_path / "run")]) == 0
+    assert "1 device (single)" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_work")

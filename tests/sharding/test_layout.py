@@ -36,6 +36,19 @@ def test_weights_and_activations_have_rules_of_their_own():
     assert RULES.activation("B S G K")[1] is None
 
 
+def test_a_parameter_without_names_is_on_every_device():
+    shape = {"plain": jax.ShapeDtypeStruct((3, 5), "float32")}
+    found = layout(fsdp=4, tensor=2).parameters(shape, {"plain": None})
+    assert found["plain"].spec == PartitionSpec()
+
+
+def test_another_number_of_names_than_axes_is_refused():
+    shape = {"w": {"own": jax.ShapeDtypeStruct((4, 8), "float32")}}
+    message = r"got 'D' for w/own of shape \(4, 8\), expected a name for each axis"
+    with pytest.raises(ValueError, match=message):
+        layout(fsdp=4).parameters(shape, {"w": {"own": "D"}})
+
+
 def test_a_mesh_axis_that_is_named_twice_is_refused_with_both_specs():
     rules = Rules(parameters={"D": ("fsdp",), "F": ("fsdp",)}, activations={})
     with pytest.raises(ValueError, match=r"axes 'D F', which the rules place as .*'fsdp' is there"):
