@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +87,7 @@ class Inspect:
 
 
 def main(arguments: list[str]) -> int:
-    """Run ``cem data prepare`` or ``cem data inspect``; the exit status is 0.
+    """Run ``cem data prepare`` or ``cem data inspect``; the status is 0, 1 where a disk refused.
 
     Raises:
         ValueError: impossible options, nothing to read, or something broken in it.
@@ -118,6 +119,13 @@ def _prepare(options: Prepare) -> int:
         try:
             with Progress() as progress:
                 manifest = prepare(config, out, workers=workers, told=progress.told)
+        except OSError as error:
+            print(
+                f"cem data prepare: {' '.join(str(error).split())}; with room and rights to write "
+                f"{out}, the same line goes on",
+                file=sys.stderr,
+            )
+            return 1
         finally:
             # Only by who holds it: another process may have begun here in the meantime.
             if made:

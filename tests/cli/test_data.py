@@ -1,6 +1,7 @@
 """Large text: prepared, looked into, and trained on."""
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -42,6 +43,24 @@ def test_help_teaches(capsys):
             main(["data", command, "--help"])
         text = said(capsys)
         assert all(option in text for option in options)
+
+
+def test_where_the_disk_takes_no_more_the_same_line_goes_on(tmp_path, capsys):
+    """A limit of the size of files stands for the disk: a shard cannot be written to its end."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    slimpajama.write(tmp_path / "slim")
+    line = words(tmp_path / "slim", out := tmp_path / "p")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        status = main(line)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert status == 1
+    error = capsys.readouterr().err
+    assert "cannot be written" in error
+    assert f"with room and rights to write {out}, the same line goes on" in error
+    assert main(line) == 0
+    assert len(PreparedCorpus.open(out).rows("train")) > 0
 
 
 def test_what_was_made_and_what_to_do_with_it(tmp_path, capsys):

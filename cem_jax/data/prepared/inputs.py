@@ -80,11 +80,13 @@ def find_inputs(source: str) -> Inputs:
 def group(files: tuple[Input, ...], shard_bytes: int) -> Iterator[tuple[Input, ...]]:
     """Files that make a shard together: neighbours of one split, at least so many bytes of them."""
     part: list[Input] = []
+    size = 0
     for file in files:
-        if part and (file.split != part[0].split or sum(each.size for each in part) >= shard_bytes):
+        if part and (file.split != part[0].split or size >= shard_bytes):
             yield tuple(part)
-            part = []
+            part, size = [], 0
         part.append(file)
+        size += file.size
     if part:
         yield tuple(part)
 

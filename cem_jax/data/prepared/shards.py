@@ -6,9 +6,11 @@ where both fit, else in 4. Positions follow from the segments.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,25 +94,44 @@ class ShardWriter:
 
         self._path, self._split, self._form = path, split, form
         self._draft = path.with_name(path.name + DRAFT)
-        self._file: Any = array_record_module.ArrayRecordWriter(str(self._draft), WRITING)
+        with self._written():
+            self._file: Any = array_record_module.ArrayRecordWriter(str(self._draft), WRITING)
         self._hash, self._rows, self._targets = hashlib.sha256(), 0, 0
 
     def write(self, rows: PackedRows) -> None:
-        """Append rows."""
-        for record in self._form.encode(rows):
-            self._hash.update(record)
-            self._file.write(record)
+        """Append rows.
+
+        Raises:
+            OSError: they cannot be written, as where the disk is full.
+        """
+        with self._written():
+            for record in self._form.encode(rows):
+                self._hash.update(record)
+                self._file.write(record)
         self._rows += len(rows)
         self._targets += rows.predicted
 
     def close(self) -> Shard:
-        """End the file and put it in its place."""
-        self._file.close()
+        """End the file and put it in its place.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._written():
+            self._file.close()
         settle(self._draft, self._path)
         size = self._path.stat().st_size
         digest = self._hash.hexdigest()
         ends = ends_of(self._path)
         return Shard(self._path.name, self._split, self._rows, self._targets, size, digest, ends)
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """The library has no word of its own for what a disk refuses."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise OSError(f"{self._draft} cannot be written ({error})") from error
 
 
 def ends_of(path: Path) -> str:
