@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from cem_jax.evaluation.perplexity import Perplexity, RowNats, total_nats
 from cem_jax.runs.text import Text
 
 EVALUATED = 4096
-"""Tokens that are evaluated at a time, about; figures do not depend on it."""
+"""Tokens that are evaluated at a time on a device, about; figures do not depend on it."""
 
 GLANCE = 32_768
 """Validation tokens of an evaluation on the way, about; at the end all count."""
@@ -32,6 +33,7 @@ def split_figures(
     params: dict[str, Any],
     text: Text,
     splits: tuple[str, ...] = ("valid", "test"),
+    devices: int = 1,
 ) -> dict[str, Any]:
     """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
@@ -43,13 +45,14 @@ def split_figures(
         params: of the model.
         text: of the run.
         splits: which.
+        devices: over which the rows of a batch are spread.
     """
     result: dict[str, Any] = {}
     for split in splits:
         # A mixture has sources, one text may have domains.
         domains, parts = text.domains(split), {}
         for name, (rows, size) in text.parts(split).items():
-            nats, tokens, bits = _totals(row_nats, params, rows, domains)
+            nats, tokens, bits = _totals(row_nats, params, rows, domains, devices)
             parts[name] = Perplexity(nats, tokens, size)
             result |= {f"{split}_bits_per_byte/{domain}": value for domain, value in bits.items()}
         sums = (sum(each) for each in zip(*map(dataclasses.astuple, parts.values()), strict=True))
@@ -59,24 +62,53 @@ def split_figures(
     return result
 
 
-def glance(row_nats: RowNats, params: dict[str, Any], text: Text) -> dict[str, Any]:
-    """The validation loss on part of the rows, evenly spread: ``valid_loss``, ``valid_tokens``.
+def make_glance(
+    row_nats: RowNats, text: Text, devices: int = 1
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The map from parameters to the figures of part of the validation rows, evenly spread.
 
-    Where the text has domains, their bits per byte too, as `split_figures` names them.
+    ``valid_loss``, ``valid_tokens`` and ``valid_bits_per_byte``; the last also of each domain, or
+    of each source of a mixture, as ``valid_bits_per_byte/RedPajamaBook``: as if the other tokens
+    of each cost the same. Rows are opened once, and not at each evaluation.
+
+    Args:
+        row_nats: see `evaluation.perplexity.make_row_nats`.
+        text: of the run.
+        devices: over which the rows of a batch are spread.
     """
-    valid, domains = text.rows["valid"], text.domains("valid")
-    part = slice(None, None, max(1, -(-valid.predicted // GLANCE)))
+    parts, domains = text.parts("valid"), text.domains("valid")
+    targets = sum(rows.predicted for rows, _ in parts.values())
+    part = slice(None, None, max(1, -(-targets // GLANCE)))
+    chosen = {name: rows.select(part) for name, (rows, _) in parts.items()}
     of_part = None if domains is None else domains.select(part)
-    nats, tokens, bits = _totals(row_nats, params, valid.select(part), of_part)
-    apart = {f"valid_bits_per_byte/{name}": value for name, value in bits.items()}
-    return {"valid_loss": nats / tokens, "valid_tokens": tokens, **apart}
+    utf8_bytes = text.utf8_bytes("valid")
+
+    def glance(params: dict[str, Any]) -> dict[str, Any]:
+        nats, tokens = 0.0, 0
+        apart: dict[str, float] = {}
+        for name, (rows, size) in parts.items():
+            own, count, bits = _totals(row_nats, params, chosen[name], of_part, devices)
+            nats, tokens = nats + own, tokens + count
+            if len(parts) > 1 and count:
+                bits = {name: _bits_per_byte(own / count, rows.predicted, size)}
+            apart |= {f"valid_bits_per_byte/{each}": value for each, value in bits.items()}
+        loss = nats / tokens
+        whole = _bits_per_byte(loss, targets, utf8_bytes)
+        return {"valid_loss": loss, "valid_tokens": tokens, "valid_bits_per_byte": whole, **apart}
+
+    return glance
+
+
+def _bits_per_byte(loss: float, targets: int, utf8_bytes: int) -> float:
+    """Nats per token as bits per byte of a text with so many tokens and bytes."""
+    return Perplexity(loss * targets, targets, utf8_bytes).bits_per_byte
 
 
 def _totals(
-    row_nats: RowNats, params: dict[str, Any], rows: Rows, domains: Domains | None
+    row_nats: RowNats, params: dict[str, Any], rows: Rows, domains: Domains | None, devices: int
 ) -> tuple[float, int, dict[str, float]]:
     """Nats and tokens of the rows, and the bits per byte of each domain."""
-    batch = evaluated_rows(rows)
+    batch = evaluated_rows(rows, devices)
     if domains is None:
         return *total_nats(row_nats, params, rows, batch=batch), {}
     found = by_domain(row_nats, params, rows, domains, batch=batch)
@@ -121,9 +153,9 @@ def skips(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     return {"skipped_steps": count} if count else {}
 
 
-def evaluated_rows(rows: Rows) -> int:
-    """How many rows are evaluated at a time."""
-    return max(1, EVALUATED // rows.length)
+def evaluated_rows(rows: Rows, devices: int) -> int:
+    """How many rows are evaluated at a time: on each device as many as one alone has."""
+    return devices * max(1, EVALUATED // rows.length)
 
 
 def _flat(split: str, figures: Perplexity) -> dict[str, Any]:

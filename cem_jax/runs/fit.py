@@ -16,7 +16,7 @@ from cem_jax.evaluation.perplexity import RowNats, make_row_nats
 from cem_jax.inference import Sampling
 from cem_jax.models import Transformer, parameter_axes
 from cem_jax.runs.config import RunConfig
-from cem_jax.runs.figures import glance
+from cem_jax.runs.figures import make_glance
 from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.offending import write_offending
 from cem_jax.runs.profiling import Profiler
@@ -58,6 +58,7 @@ class Trained(NamedTuple):
         row_nats: evaluates it, compiled.
         sampler: draws text from it, compiled.
         seconds_before: of training before this start.
+        devices_of_rows: see `Layout.devices_of_rows`.
     """
 
     graph: nnx.GraphDef[Any]
@@ -65,6 +66,7 @@ class Trained(NamedTuple):
     row_nats: RowNats
     sampler: Sampler
     seconds_before: float
+    devices_of_rows: int
 
 
 def fit(
@@ -117,7 +119,14 @@ def fit(
         seconds, skipped = _begin(folder, begin, line)
         trackers.begin()
         hooks = dataclasses.replace(
-            _hooks(text, folder, row_nats, sampler, line, _utilisation(config, layout), trackers),
+            _hooks(
+                make_glance(row_nats, text, layout.devices_of_rows),
+                folder,
+                sampler,
+                line,
+                _utilisation(config, layout),
+                trackers,
+            ),
             skipped=_skipped(text, folder, pipeline, line),
             save=checkpoints.save,
             stop=stop,
@@ -137,7 +146,7 @@ def fit(
             raise _with_rows(error, folder, pipeline, text) from error
         except StoppedError as error:
             raise StoppedError(error.step, stop.signal) from error
-    return Trained(graph, state["params"], row_nats, sampler, seconds)
+    return Trained(graph, state["params"], row_nats, sampler, seconds, layout.devices_of_rows)
 
 
 def _newest(
@@ -226,9 +235,8 @@ def _utilisation(config: RunConfig, layout: Layout) -> Utilisation:
 
 
 def _hooks(
-    text: Text,
+    evaluate: Callable[[dict[str, Any]], Record],
     folder: RunFolder,
-    row_nats: RowNats,
     sampler: Sampler,
     line: LiveLine,
     utilisation: Utilisation,
@@ -241,9 +249,6 @@ def _hooks(
         folder.append_metrics(records)
         trackers.record(records)
         line.record(records)
-
-    def evaluate(params: dict[str, Any]) -> Record:
-        return dict(glance(row_nats, params, text))
 
     def evaluated(step: int, figures: Record) -> None:
         folder.append_metrics([{"step": step, **figures}])

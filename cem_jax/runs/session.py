@@ -163,7 +163,9 @@ def _finish(
             **speed(metrics),
             **skips(metrics),
             **median_utilisation(metrics),
-            **split_figures(trained.row_nats, trained.params, text, wanted.splits),
+            **split_figures(
+                trained.row_nats, trained.params, text, wanted.splits, trained.devices_of_rows
+            ),
             **eigenvalues(trained.graph, trained.params),
             "sample": trained.sampler(trained.params),
         }

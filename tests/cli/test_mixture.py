@@ -58,6 +58,12 @@ def test_a_run_on_a_mixture(root, tmp_path, monkeypatch, capsys):
         assert summary[f"{split}_loss"] == pytest.approx(nats / sum(tokens.values()), rel=1e-12)
         loss = format(figures["web"][f"{split}_loss"], ".4f")
         assert any(f"web, {split} loss" in line and loss in line for line in printed.splitlines())
+    # On the way all rows were seen, too few to leave some out.
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    seen = next(record for record in records if "valid_loss" in record)
+    size = {name: corpus.utf8_bytes("valid") for name, corpus in corpora.items()}
+    bits = sum(seen[f"valid_bits_per_byte/{name}"] * size[name] for name in size)
+    assert seen["valid_bits_per_byte"] == pytest.approx(bits / sum(size.values()), rel=1e-12)
     capsys.readouterr()
     assert main(["evaluate", str(out)]) == 0
     printed = " ".join(capsys.readouterr().out.split())

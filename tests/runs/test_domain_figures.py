@@ -82,12 +82,12 @@ def test_the_domains_of_a_model_make_up_the_whole(text, model):
 def test_a_glance_has_the_domains_of_its_rows(text, model, monkeypatch):
     row_nats, params = model
     full = figures.split_figures(row_nats, params, text, ("valid",))
-    seen = figures.glance(row_nats, params, text)
+    seen = figures.make_glance(row_nats, text)(params)
     names = [f"valid_bits_per_byte/{name}" for name in text.domains("valid").counts]
     assert {name: seen[name] for name in names} == {name: full[name] for name in names}
     # Of part of the rows: as if the other tokens of a domain cost the same.
     monkeypatch.setattr(figures, "GLANCE", 300)
-    part = figures.glance(row_nats, params, text)
+    part = figures.make_glance(row_nats, text)(params)
     assert part["valid_tokens"] < seen["valid_tokens"] / 2
     for name in names:
         assert part[name] == pytest.approx(full[name], rel=0.2)
@@ -97,8 +97,26 @@ def test_a_glance_has_the_domains_of_its_rows(text, model, monkeypatch):
 def test_text_without_domains_has_figures_of_the_whole_alone(own_text, model):
     row_nats, params = model
     text = Text.prepare(DataConfig(str(own_text), "byte"), 16)
-    assert list(figures.glance(row_nats, params, text)) == ["valid_loss", "valid_tokens"]
-    assert not any("/" in name for name in figures.split_figures(row_nats, params, text))
+    seen = figures.make_glance(row_nats, text)(params)
+    assert list(seen) == ["valid_loss", "valid_tokens", "valid_bits_per_byte"]
+    full = figures.split_figures(row_nats, params, text)
+    assert not any("/" in name for name in full)
+    assert seen["valid_bits_per_byte"] == pytest.approx(full["valid_bits_per_byte"], rel=1e-12)
+
+
+def test_rows_of_several_devices_are_evaluated_in_multiples_of_them(text, model):
+    row_nats, params = model
+    sizes = set()
+
+    def seen(params, batch, labels, count):
+        sizes.add(len(batch.mask))
+        return row_nats(params, batch, labels, count=count)
+
+    eight = figures.split_figures(seen, params, text, ("valid",), 8)
+    assert {size % 8 for size in sizes} == {0}
+    assert figures.evaluated_rows(text.rows["valid"], 8) == 8 * (figures.EVALUATED // 16)
+    one = figures.split_figures(row_nats, params, text, ("valid",))
+    assert eight["valid_loss"] == pytest.approx(one["valid_loss"], rel=1e-6)
 
 
 def test_names_are_shown_as_they_are_called():
