@@ -16,6 +16,10 @@ _CALL = re.compile(
 )
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CONDITION = re.compile(r"condition=%?([\w.\-]+)")
+_BELOW = re.compile(r"compare\(%[\w.\-]+, %([\w.\-]+)\), direction=LT")
+_CONSTANT = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = s\d+\[\]\S* constant\((\d+)\)")
+_DEFINED = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) [\w\-]+\(")
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 
 
@@ -25,7 +29,8 @@ class Traffic:
 
     Attributes:
         count: how many there are, those in loops as often as the loop runs.
-        bytes: of their results on one device.
+        bytes: of their results on one device; of a reduce-scatter those of its operands. A ring
+            sends about as many, and of an all-reduce twice as many.
     """
 
     count: int = 0
@@ -35,7 +40,7 @@ class Traffic:
 def collectives(text: str) -> dict[str, Traffic]:
     """The collectives of an optimised program, by kind.
 
-    A loop's are counted as often as XLA says that it runs; one of unknown length counts once.
+    A loop's are counted as often as it runs (`_trips`); one of unknown length counts once.
 
     Args:
         text: ``compiled.as_text()``.
@@ -44,7 +49,7 @@ def collectives(text: str) -> dict[str, Traffic]:
     total: dict[str, Traffic] = {}
     for name, times in _times(entry, computations).items():
         for line in computations[name]:
-            if (found := _collective(line)) is not None:
+            if (found := _collective(line, computations[name])) is not None:
                 kind, size = found
                 before = total.get(kind, Traffic())
                 total[kind] = Traffic(before.count + times, before.bytes + times * size)
@@ -74,8 +79,7 @@ def _times(entry: str, computations: dict[str, list[str]]) -> Counter[str]:
     def visit(name: str, count: int) -> None:
         times[name] += count
         for line in computations.get(name, ()):
-            trips = _TRIPS.search(line)
-            each = count * (int(trips[1]) if trips and " while(" in line else 1)
+            each = count * (_trips(line, computations) if " while(" in line else 1)
             called = _CALL.findall(line)
             for branches in _BRANCHES.findall(line):
                 called += [branch.strip().lstrip("%") for branch in branches.split(",")]
@@ -87,16 +91,56 @@ def _times(entry: str, computations: dict[str, list[str]]) -> Counter[str]:
     return times
 
 
-def _collective(line: str) -> tuple[str, int] | None:
+def _trips(line: str, computations: dict[str, list[str]]) -> int:
+    """How often the body of a loop runs.
+
+    XLA writes it down on CPUs and GPUs. On TPUs it is what the counter is compared with, since
+    JAX's loops count from 0 in ones.
+    """
+    if (known := _TRIPS.search(line)) is not None:
+        return int(known[1])
+    condition = _CONDITION.search(line)
+    lines = computations.get(condition[1], []) if condition else []
+    for compared in filter(None, map(_BELOW.search, lines)):
+        for each in lines:
+            if (constant := _CONSTANT.match(each)) and constant[1] == compared[1]:
+                return int(constant[2])
+    return 1
+
+
+def _collective(line: str, computation: list[str]) -> tuple[str, int] | None:
     """Kind and bytes of the collective that a line is; None where it is none."""
     for kind in KINDS:
         for name in (f" {kind}(", f" {kind}-start("):
             if name in line:
-                result = line.split("=", 1)[1].split(name)[0]
-                sizes = [_size(*shape) for shape in _SHAPE.findall(result)]
-                # That of an asynchronous one has the operands in front, as many as results.
-                return kind, sum(sizes[len(sizes) // 2 :] if "-start(" in name else sizes)
+                before, after = line.split("=", 1)[1].split(name, 1)
+                if kind == "reduce-scatter":
+                    # What is summed, of which the result is a part.
+                    return kind, sum(_result(each, computation) for each in _operands(after))
+                sizes = _sizes(before)
+                if "-start(" in name and kind != "all-reduce":
+                    # The operands, as many results, and perhaps counters of the device's.
+                    count = len([shape for shape in _SHAPE.findall(before) if shape[1]])
+                    sizes = sizes[count // 2 : count]
+                return kind, sum(sizes)
     return None
+
+
+def _operands(text: str) -> list[str]:
+    """Their names, in front of the closing bracket."""
+    return re.findall(r"%([\w.\-]+)", text.split(")", 1)[0])
+
+
+def _result(name: str, computation: list[str]) -> int:
+    """The bytes of what is called so in a computation."""
+    for line in computation:
+        if (found := _DEFINED.match(line)) is not None and found[1] == name:
+            return sum(_sizes(found[2]))
+    return 0
+
+
+def _sizes(text: str) -> list[int]:
+    return [_size(*shape) for shape in _SHAPE.findall(text)]
 
 
 def _size(dtype: str, shape: str) -> int:
