@@ -63,8 +63,10 @@ class Prepare:
     workers: int | None = None
     """How many processes; by default one per processor core. A file is read by one of them."""
 
-    shard_bytes: int = PrepareConfig.shard_bytes
-    """The bytes of the source, as it lies on disk, that make one shard, at least."""
+    shard_bytes: int | None = None
+    """The bytes of the source, as it lies on disk, that make one shard, at least. By default 128
+    MB, and more where that would make over 200 shards: a step reads rows from any of them, and 256
+    are kept open. A shard is also what a killed preparation begins again."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,6 +70,14 @@ def as_if_killed_after(step, path, copy):
     return copy
 
 
+def require_bit_equal(run, other):
+    """The same parameters, losses and figures."""
+    assert records(run) == records(other)
+    leaves = (jax.tree.leaves(load(path).params) for path in (run, other))
+    for a, b in zip(*leaves, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
 @pytest.fixture(scope="module")
 def two(own_text, tmp_path_factory):
     """A run of two processes, and what they printed."""
@@ -77,7 +85,6 @@ def two(own_text, tmp_path_factory):
     return path, ran(2, *small_run.arguments(own_text, path, "--mesh", "fsdp"))
 
 
-@pytest.mark.slow
 def test_two_processes_train_what_one_trains(trained, two):
     path, said = two
     np.testing.assert_allclose(losses(path), losses(trained.path), rtol=2e-6)
@@ -103,16 +110,16 @@ def test_they_resume_bit_equal_and_pass_over_what_one_of_them_cannot_read(two, t
     assert "step 6 cannot be read" in said[0][0]
     assert "going on from the state of step 4" in said[0][0]
     assert (copy / "checkpoints-damaged/6").is_dir()
-    assert records(copy) == records(path)
-    leaves = (jax.tree.leaves(load(run).params) for run in (copy, path))
-    for a, b in zip(*leaves, strict=True):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    require_bit_equal(copy, path)
 
 
 @pytest.mark.slow
-def test_other_numbers_of_processes_go_on(trained, two, tmp_path):
-    four = as_if_killed_after(4, two[0], tmp_path / "four")
-    ran(4, "train", "--resume", "--out", four, "--mesh", "fsdp=2,context=2")
+def test_four_processes_resume_bit_equal_and_one_goes_on(own_text, trained, tmp_path):
+    four, mesh = tmp_path / "four", ("--mesh", "fsdp=2,context=2")
+    ran(4, *small_run.arguments(own_text, four, *mesh))
+    again = as_if_killed_after(4, four, tmp_path / "again")
+    ran(4, "train", "--resume", "--out", again, *mesh)
+    require_bit_equal(again, four)
     one = as_if_killed_after(4, four, tmp_path / "one")
     assert main(["train", "--resume", "--out", str(one)]) == 0
     for path in (four, one):

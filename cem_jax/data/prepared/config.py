@@ -11,6 +11,13 @@ Packing = Literal["concat-split", "best-fit"]
 
 OnError = Literal["stop", "skip"]
 
+LEAST_SHARD = 128 << 20
+"""Bytes of the source for one shard."""
+
+SHARDS = 200
+"""Shards of a split, about, at most: rows are read from any of them, and beyond
+`shard_reader.OPEN` a shard is opened anew for most rows."""
+
 
 @dataclasses.dataclass(frozen=True)
 class PrepareConfig:
@@ -25,7 +32,7 @@ class PrepareConfig:
         domains: which documents are taken, by "redpajama_set_name"; empty takes all.
         on_error: whether a line or a file that cannot be read stops the work or is left out.
         shard_bytes: of the files that make one shard, at least, as they lie on disk; a file is
-            never divided.
+            never divided. None takes `LEAST_SHARD`, or more where that would make over `SHARDS`.
     """
 
     source: str
@@ -34,10 +41,11 @@ class PrepareConfig:
     packing: Packing = "concat-split"
     domains: tuple[str, ...] = ()
     on_error: OnError = "stop"
-    shard_bytes: int = 128 << 20
+    shard_bytes: int | None = None
 
     def __post_init__(self) -> None:
         require_length(self.length)
-        require_count("shard_bytes", self.shard_bytes)
+        if self.shard_bytes is not None:
+            require_count("shard_bytes", self.shard_bytes)
         require_one_of("packing", self.packing, ("concat-split", "best-fit"))
         require_one_of("on_error", self.on_error, ("stop", "skip"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cem_jax.data.corpora import CORPORA, builtin_corpus, utf8_bytes
+from cem_jax.data.prepared.config import LEAST_SHARD, SHARDS
 from cem_jax.data.prepared.kinds import KINDS, kind_of, require_packages
 from cem_jax.data.reading import unreadable
 from cem_jax.data.sources import nothing_there
@@ -75,6 +76,11 @@ def find_inputs(source: str) -> Inputs:
         raise unreadable(path, error) from error
     require_packages(inputs.root / file.name for file in inputs.files if inputs.root)
     return inputs
+
+
+def shard_size(files: tuple[Input, ...], asked: int | None) -> int:
+    """The bytes of the files that make one shard, at least: as asked, or so that shards are few."""
+    return asked or max(LEAST_SHARD, -(-sum(file.size for file in files) // SHARDS))
 
 
 def group(files: tuple[Input, ...], shard_bytes: int) -> Iterator[tuple[Input, ...]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cem_jax.data.prepared.config import PrepareConfig
-from cem_jax.data.prepared.inputs import Inputs
+from cem_jax.data.prepared.inputs import Inputs, shard_size
 from cem_jax.data.prepared.manifest import FORMAT, PLAN, read_json, write_json
 from cem_jax.data.prepared.shards import DRAFT
 from cem_jax.data.tokenizer import tokenizer_identity
@@ -26,7 +26,7 @@ def plan_of(config: PrepareConfig, inputs: Inputs) -> dict[str, Any]:
         "length": config.length,
         "packing": config.packing,
         "domains": sorted(set(config.domains)),
-        "shard_bytes": config.shard_bytes,
+        "shard_bytes": shard_size(inputs.files, config.shard_bytes),
         "files": len(inputs.files),
         "files_bytes": sum(file.size for file in inputs.files),
         "files_sha256": files.hexdigest(),

@@ -15,8 +15,10 @@ import slimpajama
 import cem_jax
 from cem_jax.data import CORPORA, ByteTokenizer, Corpus, PreparedCorpus, is_prepared, pack
 from cem_jax.data.prepared import Manifest, PrepareConfig, prepare, sample
-from cem_jax.data.prepared.inputs import SPLITS, find_inputs
+from cem_jax.data.prepared.config import SHARDS
+from cem_jax.data.prepared.inputs import SPLITS, Input, find_inputs, group, shard_size
 from cem_jax.data.prepared.plan import begin, plan_of
+from cem_jax.data.prepared.shard_reader import OPEN
 
 pytest.importorskip("zstandard", reason="zstandard is not installed (extra zstd)")
 
@@ -243,6 +245,16 @@ def test_what_was_begun_otherwise_is_refused_by_name(slim, reference, tmp_path):
     (tmp_path / "other" / "mine.txt").write_text("")
     with pytest.raises(ValueError, match=r"not empty \(mine\.txt\) and holds no prepared text"):
         prepare(config(slim[0]), tmp_path / "other")
+
+
+def test_large_text_has_few_shards():
+    """About 900 GB in files of 15 MB, which is read at random; and text that makes one shard."""
+    files = tuple(Input(f"train/{n}.jsonl.zst", 15 << 20, "train") for n in range(60_000))
+    sizes = [len(part) for part in group(files, shard_size(files, None))]
+    assert sum(sizes) == 60_000
+    assert len(sizes) <= SHARDS < OPEN
+    assert [len(part) for part in group(files[:8], shard_size(files[:8], None))] == [8]
+    assert shard_size(files, 7) == 7
 
 
 def test_a_plan_of_which_nothing_came_gives_way_to_another(slim, tmp_path):
