@@ -291,6 +291,6 @@ def _writing(folder: Path) -> Iterator[None]:
 def _why(error: Exception, folder: Path) -> str:
     free = shutil.disk_usage(folder).free
     if free < FULL:
-        return f"no space is left there: {free:,} bytes; free some"
+        return f"no space left there: {free:,} bytes; free some"
     reason = " ".join(str(error).split())[:120]
     return f"{type(error).__name__}: {reason} ...; look at the permissions and quotas there"

@@ -59,10 +59,11 @@ def test_nothing_is_decided_before_all_seeds_and_none_was_not_run(kind):
 
 
 def test_every_variant_of_a_claim_is_run_with_five_seeds_and_the_same_options():
-    pairs, families = (
-        tomllib.loads((SPECS / name).read_text()) for name in ("pairs.toml", "families.toml")
+    pairs, best, families = (
+        tomllib.loads((SPECS / f"{name}.toml").read_text())
+        for name in ("pairs", "best", "families")
     )
-    run = {variant["name"]: variant for variant in pairs["variants"]}
+    run = {variant["name"]: variant for variant in pairs["variants"] + best["variants"]}
     compared = {
         name
         for claim in CLAIMS
@@ -73,7 +74,10 @@ def test_every_variant_of_a_claim_is_run_with_five_seeds_and_the_same_options():
     assert compared <= run.keys()
     gaps = [each for claim in CLAIMS for each in claim.comparisons if each.measure is GAP]
     assert {name for each in gaps for name in (each.variant, each.baseline)} <= CASES.keys()
-    assert len(pairs["seeds"]) == 5
+    assert len(pairs["seeds"]) == len(best["seeds"]) == 5
+    # Of all but the rate, which is an option of its own in one of them.
+    assert {**pairs["options"], "optimiser.learning-rate": 0.01} == best["options"]
+    assert {variant["optimiser.learning-rate"] for variant in pairs["variants"]} == {0.01}
     # What both files have is one run.
     assert pairs["options"] == families["options"]
     shared = [each for each in families["variants"] if each["name"] in run]

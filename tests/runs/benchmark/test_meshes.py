@@ -35,4 +35,18 @@ def test_fsdp_holds_half_of_the_state_and_sends_more(tmp_path):
     data, fsdp = found["micro, data=2"]["llama"], found["micro, fsdp=2"]["llama"]
     assert data["parameters"] == fsdp["parameters"]
     assert 0.5 <= fsdp["argument_bytes"] / data["argument_bytes"] < 0.51
-    assert 0 < data["sent_bytes"] < fsdp["sent_bytes"]
+    # Each device has its rows' gradients of all parameters, which are summed.
+    assert 4 * data["parameters"] <= data["sent_bytes"] < fsdp["sent_bytes"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SCRIPTS.glob("results/meshes-*.json")), ids=lambda p: p.stem
+)
+def test_rows_over_devices_send_at_least_the_gradients(path):
+    record = json.loads(path.read_text())
+    width = {"bfloat16": 2, "float32": 4}[record["settings"]["dtype"]]
+    groups = [group for group in record["groups"] if ", data=" in group["name"]]
+    assert groups
+    for side in (side for group in groups for side in group["sides"]):
+        figures = side["figures"]
+        assert figures["sent_bytes"] >= width * figures["parameters"], side["name"]
