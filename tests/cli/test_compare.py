@@ -19,6 +19,7 @@ def test_runs_that_have_ended_stand_side_by_side(trained, tmp_path, capsys):
     assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_families_are_trained_first_on_the_same_batches(own_text, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("cem_jax.runs.sampling.SAMPLE", 2)
     rows_of, seen = Pipeline.rows_of, []

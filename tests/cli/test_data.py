@@ -207,6 +207,7 @@ def lines(path):
     ]
 
 
+@pytest.mark.slow
 def test_training_on_it_is_training_on_the_text(tmp_path, monkeypatch, capsys):
     texts = [f"Message {n}: the union is {'very ' * (n % 5)}strong.\n" * 9 for n in range(40)]
     monkeypatch.setitem(CORPORA, "messages", lambda: Corpus.by_rank("messages", texts))
@@ -226,6 +227,7 @@ def test_training_on_it_is_training_on_the_text(tmp_path, monkeypatch, capsys):
     assert "Equal to summary.json, to the last digit" in said(capsys)
 
 
+@pytest.mark.slow
 def test_its_own_tokenizer_is_the_default_and_others_are_refused(prepared, tmp_path, capsys):
     at = small_run.SMALL.index("--tokenizer")
     small = [*small_run.SMALL[:at], *small_run.SMALL[at + 2 :]]

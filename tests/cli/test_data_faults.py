@@ -118,6 +118,7 @@ def test_no_second_run_begins_on_a_damaged_text(fault, begun, capsys, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_row_that_is_damaged_stops_the_step_that_needs_it(begun, capsys):
     """It is found by its checksum, where nothing could be seen before."""
     root, folder, _ = begun

@@ -76,6 +76,7 @@ def metrics(path):
     return [{key: value for key, value in one.items() if key != "seconds"} for one in records]
 
 
+@pytest.mark.slow
 def test_a_run_stops_or_skips_and_its_rows_can_be_looked_at(
     own_text, pipeline, poison, tmp_path, capsys
 ):

@@ -161,6 +161,7 @@ def test_two_processes_never_train_in_one_folder(stopped, capsys):
     assert (stopped / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_other_micro_batches_and_is_told(own_text, stopped, trained, capsys):
     """In step 6 alone: sums in another order, as on another mesh."""
     line = small_run.arguments(own_text, stopped, "--resume", "--accumulate", "2")

@@ -74,6 +74,7 @@ def energy(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_a_user_s_energy_passes(energy, tmp_path, capsys):
     table = tmp_path / "table.json"
     assert command.main(["verify", "--attention", f"{energy}:Springs", "--json", str(table)]) == 0

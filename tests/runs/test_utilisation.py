@@ -60,6 +60,7 @@ def test_the_live_line_says_it_where_it_is_known():
     assert "MFU 41.3%" in console.file.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_a_run_writes_it_down_where_the_peak_is_known(
     own_text, tmp_path, monkeypatch, capsys, known

@@ -1,6 +1,6 @@
 """What eight simulated devices compute, hold and send, as JSON on stdout.
 
-    python eight_devices.py gradients DTYPE | accumulated DTYPE | placement | gathered | tiles
+    python eight_devices.py gradients DTYPE | accumulated DTYPE [MESH ...] | placement | gathered | tiles
 
 A program of its own: how many devices there are is decided before JAX begins.
 """
@@ -94,10 +94,10 @@ def gradients(dtype):
     return found
 
 
-def accumulated(dtype):
+def accumulated(dtype, *meshes):
     """Loss and gradients of micro-batches on each mesh against those of the whole on one device.
 
-    And what is sent in them where only rows are spread.
+    And what is sent in them where only rows are spread. On all meshes by default.
     """
     jax.config.update("jax_enable_x64", dtype == "float64")
     config, rows = dataclasses.replace(model(dtype), layers=1), 2 * BATCH
@@ -105,7 +105,7 @@ def accumulated(dtype):
     kept = "float32" if dtype == "bfloat16" else dtype
     params = jax.tree.map(lambda x: np.asarray(x, kept), state["params"])
     found, base = {}, None
-    for name, parts in (("single", 1), *((name, 2) for name in MESHES)):
+    for name, parts in (("single", 1), *((name, 2) for name in meshes or MESHES)):
         placed = layout(name)
 
         def run(params, batch, placed=placed, parts=parts):

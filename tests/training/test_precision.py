@@ -101,6 +101,7 @@ def equations(jaxpr):
             yield from equations(inner)
 
 
+@pytest.mark.slow
 def test_a_short_training_in_bfloat16_ends_near_that_in_float32():
     """As the loss falls from 5.0 to 0.5 nats, at most 0.002 apart at any step as measured.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[3] / "benchmarks"
+RECORDS = sorted(SCRIPTS.glob("results/meshes*.json"))
 
 
 def figures(name, out, words):
@@ -39,9 +40,7 @@ def test_fsdp_holds_half_of_the_state_and_sends_more(tmp_path):
     assert 4 * data["parameters"] <= data["sent_bytes"] < fsdp["sent_bytes"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SCRIPTS.glob("results/meshes*.json")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_rows_over_devices_send_at_least_the_gradients(path):
     record = json.loads(path.read_text())
     width = {"bfloat16": 2, "float32": 4}[record["settings"]["dtype"]]
