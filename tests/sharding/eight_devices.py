@@ -1,6 +1,7 @@
 """What eight simulated devices compute, hold and send, as JSON on stdout.
 
-    python eight_devices.py gradients DTYPE | accumulated DTYPE [MESH ...] | placement | gathered | tiles
+    python eight_devices.py gradients DTYPE | accumulated DTYPE [MESH ...] | placement | gathered
+        | tiles
 
 A program of its own: how many devices there are is decided before JAX begins.
 """
