@@ -217,6 +217,8 @@ CLAIMS = (
             Comparison("context-full", "paper-full", "improves", "full CEM, equal parameters"),
             Comparison("context-full", "llama-bias", "loses little", "full CEM"),
             Comparison("context", "llama-bias", "loses little", "attention"),
+            # Added when two seeds of the first had been seen, and none of the second.
+            Comparison("paper-full", "cem-t2-equal", "improves", "bias alone, over T = 2 without"),
         ),
     ),
 )
