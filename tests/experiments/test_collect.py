@@ -87,7 +87,7 @@ def test_what_is_committed_was_run_as_the_sweeps_say():
     """Every record of the claims has the whole configuration of its variant there."""
     configs = {
         variant.name: config_of(variant)
-        for name in ("families.toml", "pairs.toml")
+        for name in ("families.toml", "pairs.toml", "best.toml")
         for variant in read_spec(SPECS / name).variants
     }
     for record in load_records():
