@@ -38,7 +38,8 @@ def split_figures(
     """Loss, perplexity and bits per byte of the splits, as ``valid_loss``, ``test_loss``, ...
 
     All tokens count alike. Of a mixture the figures of each source stand in ``valid_by_source``;
-    where a text has domains, their bits per byte in ``valid_bits_per_byte/RedPajamaBook``.
+    where a text has domains, their bits per byte in ``valid_bits_per_byte/RedPajamaBook``, and
+    those of a mixture's source in ``valid_bits_per_byte/SOURCE/RedPajamaBook``.
 
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
@@ -49,12 +50,11 @@ def split_figures(
     """
     result: dict[str, Any] = {}
     for split in splits:
-        # A mixture has sources, one text may have domains.
-        domains, parts = text.domains(split), {}
-        for name, (rows, size) in text.parts(split).items():
-            nats, tokens, bits = _totals(row_nats, params, rows, domains, devices)
-            parts[name] = Perplexity(nats, tokens, size)
-            result |= {f"{split}_bits_per_byte/{domain}": value for domain, value in bits.items()}
+        sources, parts = text.parts(split), {}
+        for name, part in sources.items():
+            nats, tokens, bits = _totals(row_nats, params, part.rows, part.domains, devices)
+            parts[name] = Perplexity(nats, tokens, part.utf8_bytes)
+            result |= _by_domain(split, bits, name if len(sources) > 1 else None)
         sums = (sum(each) for each in zip(*map(dataclasses.astuple, parts.values()), strict=True))
         result |= _flat(split, Perplexity(*sums))
         if len(parts) > 1:
@@ -67,36 +67,45 @@ def make_glance(
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The map from parameters to the figures of part of the validation rows, evenly spread.
 
-    ``valid_loss``, ``valid_tokens`` and ``valid_bits_per_byte``; the last also of each domain, or
-    of each source of a mixture, as ``valid_bits_per_byte/RedPajamaBook``: as if the other tokens
-    of each cost the same. Rows are opened once, and not at each evaluation.
+    ``valid_loss``, ``valid_tokens`` and ``valid_bits_per_byte``; the last also of each domain, as
+    `split_figures` names them, and of each source of a mixture, ``valid_bits_per_byte/SOURCE``: as
+    if the other tokens of each cost the same. Rows are opened once, and not at each evaluation.
 
     Args:
         row_nats: see `evaluation.perplexity.make_row_nats`.
         text: of the run.
         devices: over which the rows of a batch are spread.
     """
-    parts, domains = text.parts("valid"), text.domains("valid")
-    targets = sum(rows.predicted for rows, _ in parts.values())
-    part = slice(None, None, max(1, -(-targets // GLANCE)))
-    chosen = {name: rows.select(part) for name, (rows, _) in parts.items()}
-    of_part = None if domains is None else domains.select(part)
+    parts = text.parts("valid")
+    targets = sum(part.rows.predicted for part in parts.values())
+    some = slice(None, None, max(1, -(-targets // GLANCE)))
+    chosen = {
+        name: (part.rows.select(some), part.domains and part.domains.select(some))
+        for name, part in parts.items()
+    }
     utf8_bytes = text.utf8_bytes("valid")
 
     def glance(params: dict[str, Any]) -> dict[str, Any]:
         nats, tokens = 0.0, 0
         apart: dict[str, float] = {}
-        for name, (rows, size) in parts.items():
-            own, count, bits = _totals(row_nats, params, chosen[name], of_part, devices)
+        for name, part in parts.items():
+            own, count, bits = _totals(row_nats, params, *chosen[name], devices)
             nats, tokens = nats + own, tokens + count
             if len(parts) > 1 and count:
-                bits = {name: _bits_per_byte(own / count, rows.predicted, size)}
-            apart |= {f"valid_bits_per_byte/{each}": value for each, value in bits.items()}
+                whole = _bits_per_byte(own / count, part.rows.predicted, part.utf8_bytes)
+                apart |= _by_domain("valid", {name: whole}, None)
+            apart |= _by_domain("valid", bits, name if len(parts) > 1 else None)
         loss = nats / tokens
         whole = _bits_per_byte(loss, targets, utf8_bytes)
         return {"valid_loss": loss, "valid_tokens": tokens, "valid_bits_per_byte": whole, **apart}
 
     return glance
+
+
+def _by_domain(split: str, bits: dict[str, float], source: str | None) -> dict[str, float]:
+    """Their names in summary and metrics; of a mixture with that of the source."""
+    within = f"{split}_bits_per_byte" if source is None else f"{split}_bits_per_byte/{source}"
+    return {f"{within}/{domain}": value for domain, value in bits.items()}
 
 
 def _bits_per_byte(loss: float, targets: int, utf8_bytes: int) -> float:

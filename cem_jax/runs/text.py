@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,20 @@ from cem_jax.data.tokenizer import TRAIN
 from cem_jax.runs.config import DataConfig
 
 SPLITS = ("train", "valid", "test")
+
+
+class TextPart(NamedTuple):
+    """A split of one source.
+
+    Attributes:
+        rows: packed.
+        utf8_bytes: of its documents.
+        domains: of the pieces; None where the text has none, or does not say.
+    """
+
+    rows: Rows
+    utf8_bytes: int
+    domains: Domains | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,20 +109,21 @@ class Text:
         corpus.require(length, tokenizer)
         return cls(corpus, tokenizer, {}, {split: corpus.rows(split) for split in splits})
 
-    def domains(self, split: str) -> Domains | None:
-        """The domains of a split's pieces; None where the text has none, or does not say."""
-        return self.corpus.domains(split) if isinstance(self.corpus, PreparedCorpus) else None
-
     def utf8_bytes(self, split: str) -> int:
         """The bytes of a split's documents."""
         return self.corpus.utf8_bytes(split)
 
-    def parts(self, split: str) -> dict[str, tuple[Rows, int]]:
-        """Rows and bytes of a split by source; under its own name where there is one source."""
-        if not isinstance(self.corpus, Mixture):
-            return {self.corpus.name: (self.rows[split], self.utf8_bytes(split))}
-        sources = {name: source.corpus for name, source in self.corpus.sources.items()}
-        return {name: (each.rows(split), each.utf8_bytes(split)) for name, each in sources.items()}
+    def parts(self, split: str) -> dict[str, TextPart]:
+        """A split by source; under its own name where there is one source."""
+        corpus = self.corpus
+        if isinstance(corpus, Mixture):
+            sources = {name: source.corpus for name, source in corpus.sources.items()}
+            return {
+                name: TextPart(one.rows(split), one.utf8_bytes(split), one.domains(split))
+                for name, one in sources.items()
+            }
+        domains = corpus.domains(split) if isinstance(corpus, PreparedCorpus) else None
+        return {corpus.name: TextPart(self.rows[split], self.utf8_bytes(split), domains)}
 
     def hashes(self) -> dict[str, Any]:
         """What a checkpoint must agree with."""

@@ -44,7 +44,7 @@ def by_hand(params, batch, labels, count):
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_bits_per_byte_of_each_domain_by_hand(text, batch):
-    rows, domains = text.rows["valid"], text.domains("valid")
+    rows, domains = text.rows["valid"], domains_of(text, "valid")
     found = by_domain(by_hand, {}, rows, domains, batch=batch)
     whole = rows.batch(slice(None))
     labels = domains.of_targets(slice(None))
@@ -58,11 +58,16 @@ def test_bits_per_byte_of_each_domain_by_hand(text, batch):
         assert bits[name] == pytest.approx(targets.sum() / math.log(2) / counts.bytes)
 
 
+def domains_of(text, split):
+    (part,) = text.parts(split).values()
+    return part.domains
+
+
 def test_the_domains_of_a_model_make_up_the_whole(text, model):
     row_nats, params = model
     reached = figures.split_figures(row_nats, params, text)
     for split in ("valid", "test"):
-        counts = text.domains(split).counts
+        counts = domains_of(text, split).counts
         apart = {name: reached[f"{split}_bits_per_byte/{name}"] for name in counts}
         size = text.utf8_bytes(split)
         weighted = sum(apart[name] * counts[name].bytes for name in counts) / size
@@ -79,11 +84,36 @@ def test_the_domains_of_a_model_make_up_the_whole(text, model):
     )
 
 
+def test_a_source_of_a_mixture_has_its_domains(text, model, tmp_path):
+    row_nats, params = model
+    (tmp_path / "plain.txt").write_text("\x1e".join(f"document {n} of text" for n in range(90)))
+    prepare(PrepareConfig(str(tmp_path / "plain.txt"), "byte", 16), tmp_path / "plain")
+    tables = (
+        f'[{name}]\nfolder = "{folder}"\nweight = 1.0\n'
+        for name, folder in (("plain", "plain"), ("slim", text.corpus.folder))
+    )
+    (tmp_path / "m.toml").write_text("".join(tables))
+    mixed = Text.prepare(
+        DataConfig(str(tmp_path / "m.toml"), str(tmp_path / "plain/tokenizer")), 16
+    )
+    one = figures.split_figures(row_nats, params, text, ("valid",))
+    both = figures.split_figures(row_nats, params, mixed, ("valid",))
+    seen = figures.make_glance(row_nats, mixed)(params)
+    of_one = {key: value for key, value in one.items() if "/" in key}
+    assert len(of_one) == len(slimpajama.DOMAINS)
+    for key, value in of_one.items():
+        name = key.replace("/", "/slim/")
+        assert both[name] == seen[name] == value
+    assert sum("/" in key for key in both) == len(of_one)
+    assert seen["valid_bits_per_byte/slim"] == pytest.approx(one["valid_bits_per_byte"], rel=1e-12)
+    assert "valid_bits_per_byte/plain" in seen
+
+
 def test_a_glance_has_the_domains_of_its_rows(text, model, monkeypatch):
     row_nats, params = model
     full = figures.split_figures(row_nats, params, text, ("valid",))
     seen = figures.make_glance(row_nats, text)(params)
-    names = [f"valid_bits_per_byte/{name}" for name in text.domains("valid").counts]
+    names = [f"valid_bits_per_byte/{name}" for name in domains_of(text, "valid").counts]
     assert {name: seen[name] for name in names} == {name: full[name] for name in names}
     # Of part of the rows: as if the other tokens of a domain cost the same.
     monkeypatch.setattr(figures, "GLANCE", 300)
