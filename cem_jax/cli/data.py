@@ -121,6 +121,8 @@ def _prepare(options: Prepare) -> int:
         try:
             with Progress() as progress:
                 manifest = prepare(config, out, workers=workers, told=progress.told)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             print(
                 f"cem data prepare: {' '.join(str(error).split())}; with room and rights to write "

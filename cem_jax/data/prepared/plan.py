@@ -43,8 +43,8 @@ def begin(folder: Path, plan: dict[str, Any]) -> None:
         ValueError: the folder holds something else, or another preparation.
     """
     path = folder / PLAN
-    names = (file.name for file in folder.iterdir())
-    held = [name for name in names if not name.endswith((PLAN, DRAFT, ".lock"))]
+    names = (file.name for file in folder.iterdir() if file != path)
+    held = [name for name in names if not name.endswith((DRAFT, ".lock"))]
     if not path.exists():
         if held:
             raise ValueError(

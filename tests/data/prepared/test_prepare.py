@@ -14,7 +14,7 @@ import slimpajama
 
 import cem_jax
 from cem_jax.data import CORPORA, ByteTokenizer, Corpus, PreparedCorpus, is_prepared, pack
-from cem_jax.data.prepared import Manifest, PrepareConfig, prepare, sample
+from cem_jax.data.prepared import Manifest, PrepareConfig, inputs, prepare, sample
 from cem_jax.data.prepared.config import SHARDS
 from cem_jax.data.prepared.inputs import SPLITS, Input, find_inputs, group, shard_size
 from cem_jax.data.prepared.plan import begin, plan_of
@@ -241,10 +241,11 @@ def test_what_was_begun_otherwise_is_refused_by_name(slim, reference, tmp_path):
     slimpajama.write(tmp_path / "s", documents=31)
     with pytest.raises(ValueError, match=r"files_bytes: .* there"):
         prepare(config(tmp_path / "s"), reference)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "mine.txt").write_text("")
-    with pytest.raises(ValueError, match=r"not empty \(mine\.txt\) and holds no prepared text"):
-        prepare(config(slim[0]), tmp_path / "other")
+    for name in ("mine.txt", "my-plan.json"):
+        (tmp_path / f"with {name}").mkdir()
+        (tmp_path / f"with {name}" / name).write_text("")
+        with pytest.raises(ValueError, match=rf"not empty \({name}\) and holds no prepared text"):
+            prepare(config(slim[0]), tmp_path / f"with {name}")
 
 
 def test_large_text_has_few_shards():
@@ -255,6 +256,30 @@ def test_large_text_has_few_shards():
     assert len(sizes) <= SHARDS < OPEN
     assert [len(part) for part in group(files[:8], shard_size(files[:8], None))] == [8]
     assert shard_size(files, 7) == 7
+
+
+def test_what_makes_a_shard_is_taken_by_default_too(slim, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "LEAST_SHARD", 1)
+    monkeypatch.setattr(inputs, "SHARDS", 100)
+    manifest = prepare(config(slim[0], shard_bytes=None), tmp_path / "p")
+    assert manifest.plan["shard_bytes"] == -(-manifest.plan["files_bytes"] // 100)
+    # A hundredth is less than a file, and each is a shard.
+    assert len(manifest.of_split("train")) == 6
+
+
+def test_the_size_of_a_file_is_asked_for_once():
+    """A sum over the part for each of its files took minutes for twenty thousand of them."""
+    asked = []
+
+    class Asked(Input):
+        @property
+        def size(self):
+            asked.append(self.name)
+            return 1
+
+    files = tuple(Asked(str(number), 1, None) for number in range(50))
+    assert len(list(group(files, 1000))) == 1
+    assert len(asked) == 50
 
 
 def test_a_plan_of_which_nothing_came_gives_way_to_another(slim, tmp_path):
@@ -341,15 +366,15 @@ def test_a_domain_that_no_document_has_is_refused_with_those_that_are_there(slim
 
 
 def test_the_tokenizer_sees_a_bounded_sample_of_the_train_split(slim, monkeypatch):
-    inputs = find_inputs(str(slim[0]))
+    found = find_inputs(str(slim[0]))
     texts = [each["text"] for each in slim[1]["train"]]
-    assert list(sample.training_sample(config(slim[0]), inputs)) == texts
+    assert list(sample.training_sample(config(slim[0]), found)) == texts
     monkeypatch.setattr(sample, "SAMPLE_BYTES", 6000)
-    some = list(sample.training_sample(config(slim[0]), inputs))
+    some = list(sample.training_sample(config(slim[0]), found))
     assert 4000 < sum(map(len, some)) < 8000
     assert {texts.index(text) // 30 for text in some} == set(range(6))
     monkeypatch.setattr(sample, "SAMPLE_FILES", 2)
-    some = list(sample.training_sample(config(slim[0]), inputs))
+    some = list(sample.training_sample(config(slim[0]), found))
     assert {texts.index(text) // 30 for text in some} == {0, 3}
 
 
