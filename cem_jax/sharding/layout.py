@@ -48,9 +48,7 @@ class Layout:
     @property
     def devices_of_rows(self) -> int:
         """Over how many devices the rows of a batch are spread: B is a multiple of it."""
-        entry = self.rules.activation("B")[0]
-        over = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
-        return math.prod(self.mesh.shape[axis] for axis in over)
+        return math.prod(self._sizes(self.rules.activation("B")[0]).values())
 
     def require_batch(self, batch: int, length: int, accumulate: int = 1) -> None:
         """Refuse rows or positions that the devices do not divide.
@@ -121,16 +119,20 @@ class Layout:
                 f"in their order; correct the names, or give none, and it is on every device."
             )
         for name, size, entry in zip(axes.split(), shape, spec, strict=True):
-            over = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
-            parts = math.prod(self.mesh.shape[axis] for axis in over)
-            if size % parts:
+            over = self._sizes(entry)
+            if size % math.prod(over.values()):
                 fit = [n for n in range(1, size + 1) if size % n == 0 and n <= self.mesh.size]
                 raise ValueError(
-                    f"mesh: got {' x '.join(f'{axis}={self.mesh.shape[axis]}' for axis in over)} "
+                    f"mesh: got {' x '.join(f'{axis}={count}' for axis, count in over.items())} "
                     f"for the axis {name} of {what}, which has {size}, expected sizes whose "
                     f"product divides it: {', '.join(map(str, fit))}; choose other sizes, or "
                     f"another {name}."
                 )
+
+    def _sizes(self, entry: Any) -> dict[str, int]:
+        """The mesh axes of an entry of a spec, and over how many devices each goes."""
+        over = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+        return {axis: self.mesh.shape[axis] for axis in over}
 
     def scope(self) -> AbstractContextManager[None]:
         """Lay out the activations of what is traced inside the ``with`` block."""

@@ -36,6 +36,14 @@ def test_weights_and_activations_have_rules_of_their_own():
     assert RULES.activation("B S G K")[1] is None
 
 
+@pytest.mark.parametrize(
+    ("sizes", "devices"),
+    [({"fsdp": 4, "tensor": 2}, 4), ({"data": 2, "fsdp": 3}, 6), ({"context": 8}, 1)],
+)
+def test_rows_are_spread_over_data_and_fsdp(sizes, devices):
+    assert layout(**sizes).devices_of_rows == devices
+
+
 def test_a_parameter_without_names_is_on_every_device():
     shape = {"plain": jax.ShapeDtypeStruct((3, 5), "float32")}
     found = layout(fsdp=4, tensor=2).parameters(shape, {"plain": None})
