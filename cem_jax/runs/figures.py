@@ -163,8 +163,14 @@ def skips(metrics: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def evaluated_rows(rows: Rows, devices: int) -> int:
-    """How many rows are evaluated at a time: on each device as many as one alone has."""
-    return devices * max(1, EVALUATED // rows.length)
+    """How many rows are evaluated at a time: on each device as many as one alone has.
+
+    Of fewer rows than that the devices share those of one, since the rest of a batch is padding.
+    """
+    alone = max(1, EVALUATED // rows.length)
+    if len(rows) >= devices * alone:
+        return devices * alone
+    return -(-alone // devices) * devices
 
 
 def _flat(split: str, figures: Perplexity) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import pytest
 import small_run
 
 from cem_jax.cli.main import main
+from cem_jax.runs import figures
+from cem_jax.sharding import Layout
 
 
 def cem(*arguments, devices=4):
@@ -56,3 +58,14 @@ def test_a_mesh_that_does_not_fit_is_refused_before_any_work(own_text, tmp_path,
         assert main(small_run.arguments(own_text, out, "--mesh", mesh)) == 2
         assert message in capsys.readouterr().err
         assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_run_evaluates_for_all_devices_that_have_rows(own_text, tmp_path, monkeypatch):
+    """Between steps, and both splits at the end; the four devices are only said to be there."""
+    asked, rows = [], figures.evaluated_rows
+    monkeypatch.setattr(Layout, "devices_of_rows", property(lambda layout: 4))
+    monkeypatch.setattr(figures, "evaluated_rows", lambda r, n: asked.append(n) or rows(r, n))
+    line = small_run.arguments(own_text, tmp_path / "run", "--evaluate-every", "6")
+    assert main([*line, "--report", "test"]) == 0
+    assert asked == [4, 4, 4]

@@ -134,7 +134,7 @@ def test_text_without_domains_has_figures_of_the_whole_alone(own_text, model):
     assert seen["valid_bits_per_byte"] == pytest.approx(full["valid_bits_per_byte"], rel=1e-12)
 
 
-def test_rows_of_several_devices_are_evaluated_in_multiples_of_them(text, model):
+def test_rows_of_several_devices_are_evaluated_in_multiples_of_them(text, model, monkeypatch):
     row_nats, params = model
     sizes = set()
 
@@ -144,9 +144,15 @@ def test_rows_of_several_devices_are_evaluated_in_multiples_of_them(text, model)
 
     eight = figures.split_figures(seen, params, text, ("valid",), 8)
     assert {size % 8 for size in sizes} == {0}
-    assert figures.evaluated_rows(text.rows["valid"], 8) == 8 * (figures.EVALUATED // 16)
     one = figures.split_figures(row_nats, params, text, ("valid",))
     assert eight["valid_loss"] == pytest.approx(one["valid_loss"], rel=1e-6)
+    few = text.rows["valid"]
+    alone = figures.EVALUATED // 16
+    assert len(few) < 8 * alone
+    assert figures.evaluated_rows(few, 8) == alone
+    assert figures.evaluated_rows(few, 3 * alone) == 3 * alone
+    monkeypatch.setattr(figures, "EVALUATED", 32)
+    assert figures.evaluated_rows(few, 8) == 16
 
 
 def test_names_are_shown_as_they_are_called():
