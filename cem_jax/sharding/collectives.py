@@ -114,10 +114,11 @@ def _collective(line: str, computation: list[str]) -> tuple[str, int] | None:
         for name in (f" {kind}(", f" {kind}-start("):
             if name in line:
                 before, after = line.split("=", 1)[1].split(name, 1)
+                sizes = _sizes(before)
                 if kind == "reduce-scatter":
                     # What is summed, of which the result is a part.
-                    return kind, sum(_result(each, computation) for each in _operands(after))
-                sizes = _sizes(before)
+                    summed = sum(_result(each, computation) for each in _operands(after))
+                    return kind, summed or sum(sizes)
                 if "-start(" in name and kind != "all-reduce":
                     # The operands, as many results, and perhaps counters of the device's.
                     count = len([shape for shape in _SHAPE.findall(before) if shape[1]])
