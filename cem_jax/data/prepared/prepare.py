@@ -9,7 +9,7 @@ from typing import Any
 
 from cem_jax.data.json_lines import NO_DOMAIN
 from cem_jax.data.prepared.config import PrepareConfig
-from cem_jax.data.prepared.inputs import SPLITS, Inputs, find_inputs, group, shard_size
+from cem_jax.data.prepared.inputs import SPLITS, Inputs, find_inputs, group
 from cem_jax.data.prepared.manifest import MANIFEST, PARTS, Manifest
 from cem_jax.data.prepared.part import Part, read_report
 from cem_jax.data.prepared.plan import begin, plan_of
@@ -65,7 +65,7 @@ def prepare(
         draft.unlink()
     tokenizer = _tokenizer(config, inputs, out)
     (out / PARTS).mkdir(exist_ok=True)
-    groups = group(inputs.files, shard_size(inputs.files, config.shard_bytes))
+    groups = group(inputs.files, plan["shard_bytes"])
     parts = [Part(number, inputs.root, files, out) for number, files in enumerate(groups)]
     ahead = [part for part in parts if read_report(part) is None]
     total = sum(file.size for part in ahead for file in part.files)
