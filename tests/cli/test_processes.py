@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
 
@@ -13,40 +11,18 @@ import jax
 import numpy as np
 import pytest
 import small_run
+from several import Several
 
 from cem_jax.cli.main import main
 from cem_jax.runs.loading import load
 
 
-class Started:
-    """So many processes of one run, each with one simulated device."""
-
-    def __init__(self, count, *arguments):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.processes = [
-            subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "cem_jax.cli.main", *map(str, arguments)),
-                    *("--processes", f"{index}/{count}@127.0.0.1:{port}"),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
-            )
-            for index in range(count)
-        ]
-
-    def end(self):
-        """Statuses, and what each printed."""
-        said = [process.communicate(timeout=300) for process in self.processes]
-        return [process.returncode for process in self.processes], said
+def started(count, *arguments):
+    return Several(count, [sys.executable, "-m", "cem_jax.cli.main", *arguments])
 
 
 def ran(count, *arguments):
-    statuses, said = Started(count, *arguments).end()
+    statuses, said = started(count, *arguments).ended()
     assert statuses == [0] * count, said
     return said
 
@@ -142,23 +118,23 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
     path = tmp_path / "run"
     often = ("--steps", "100000", "--record-every", "1", "--save-every", "5")
     never = ("--evaluate-every", "100000")
-    started = Started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *often, *never))
-    while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
+    several = started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *often, *never))
+    while not (path / "metrics.jsonl").is_file() and several.processes[0].poll() is None:
         time.sleep(0.1)
     begin = time.monotonic()
-    started.processes[1].send_signal(signal.SIGTERM)
-    statuses, said = started.end()
+    several.processes[1].send_signal(signal.SIGTERM)
+    statuses, said = several.ended()
     assert statuses == [0, 0], said
     assert time.monotonic() - begin < 60
     step = load(path).step
     assert len(losses(path)) == step > 0
     assert all(f"stopped after step {step}, which is saved" in error for _, error in said)
     # Again from there, where Orbax asks the same service at each save.
-    started = Started(2, "train", "--resume", "--out", path, "--mesh", "fsdp")
-    while len(losses(path)) < step + 20 and started.processes[0].poll() is None:
+    several = started(2, "train", "--resume", "--out", path, "--mesh", "fsdp")
+    while len(losses(path)) < step + 20 and several.processes[0].poll() is None:
         time.sleep(0.1)
-    started.processes[0].send_signal(signal.SIGTERM)
-    statuses, said = started.end()
+    several.processes[0].send_signal(signal.SIGTERM)
+    statuses, said = several.ended()
     assert statuses == [0, 0], said
     assert step + 20 <= load(path).step < step + 5000
 
@@ -166,14 +142,14 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
 @pytest.mark.slow
 def test_a_process_that_is_killed_takes_the_other_with_it_at_once(own_text, tmp_path):
     path = tmp_path / "run"
-    started = Started(
+    several = started(
         2, *small_run.arguments(own_text, path, "--mesh", "fsdp", "--steps", "100000")
     )
-    while not (path / "metrics.jsonl").is_file() and started.processes[0].poll() is None:
+    while not (path / "metrics.jsonl").is_file() and several.processes[0].poll() is None:
         time.sleep(0.1)
-    started.processes[1].kill()
+    several.processes[1].kill()
     begin = time.monotonic()
-    statuses, said = started.end()
+    statuses, said = several.ended()
     assert time.monotonic() - begin < 30
     assert statuses == [1, -signal.SIGKILL]
     assert "another process has gone" in said[0][1]

@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import kill
+from several import Several
 
 from cem_jax.runs.loading import load
 
@@ -194,14 +194,14 @@ def signal_to_one_of_two(case: Case) -> str:
     long = ("--mesh", "fsdp", "--steps", "4000", "--save-every", "4000", "--evaluate-every", "4000")
     for start in range(2):
         began = len(kill.records_on_disk(path))
-        processes = two(case.line(path, *long))
+        two = Several(2, case.line(path, *long))
         while len(kill.records_on_disk(path)) <= began + 2 * start:
-            assert processes[0].poll() is None, processes[0].communicate()
+            assert two.processes[0].poll() is None, two.ended()
             time.sleep(0.05)
         clock = time.monotonic()
-        processes[1].send_signal(signal.SIGTERM)
-        said = [process.communicate(timeout=120)[1] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0], said
+        two.processes[1].send_signal(signal.SIGTERM)
+        statuses, said = two.ended(120)
+        assert statuses == [0, 0], said
         stopped.append((load(path).step, time.monotonic() - clock))
     steps = ", ".join(f"step {step} in {seconds:.1f} s" for step, seconds in stopped)
     assert stopped[1][0] > stopped[0][0] > 0
@@ -212,37 +212,18 @@ def kill_one_of_two(case: Case) -> str:
     """Two processes; kill -9 to one, then both again to the end, beside two that nothing befell."""
     killed, whole = case.folder / "killed-of-two", case.folder / "whole-of-two"
     line = ("--mesh", "fsdp")
-    processes = two(case.line(killed, *line))
-    while len(kill.records_on_disk(killed)) < STEPS // 2 and processes[0].poll() is None:
+    two = Several(2, case.line(killed, *line))
+    while len(kill.records_on_disk(killed)) < STEPS // 2 and two.processes[0].poll() is None:
         time.sleep(0.01)
-    processes[1].kill()
-    said = [process.communicate(timeout=120)[1] for process in processes]
-    assert processes[0].returncode == 1, said
+    two.processes[1].kill()
+    statuses, said = two.ended(120)
+    assert statuses[0] == 1, said
     for path in (killed, whole):
-        processes = two(case.line(path, *line))
-        said = [process.communicate(timeout=300)[1] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0], said
+        statuses, said = Several(2, case.line(path, *line)).ended()
+        assert statuses == [0, 0], said
     kill.STEPS = STEPS
     kill.assert_equal(whole, killed)
     return "the other ends at once with 1; both again: bit-equal to two that nothing befell"
-
-
-def two(line: list[str]) -> list[subprocess.Popen[str]]:
-    """Two processes with a device each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    pipe = subprocess.PIPE
-    return [
-        subprocess.Popen(
-            [*line, "--processes", f"{index}/2@127.0.0.1:{port}"],
-            stdout=subprocess.DEVNULL,
-            stderr=pipe,
-            text=True,
-            env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
-        )
-        for index in range(2)
-    ]
 
 
 def apart(one: Path, other: Path) -> float:
