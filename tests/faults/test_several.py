@@ -23,6 +23,6 @@ def test_those_that_end_say_all_whatever_the_order():
 
 def test_one_that_goes_on_is_ended_and_says_where_it_was():
     two = Several(2, [sys.executable, "-c", WAITS])
-    with pytest.raises(AssertionError, match="1 of 2 went on after 3 s.*in waits_for_ever"):
+    with pytest.raises(AssertionError, match=r"1 of 2 went on after 3 s.*in waits_for_ever"):
         two.ended(3)
     assert all(process.returncode is not None for process in two.processes)
