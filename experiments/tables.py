@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import Any
+from typing import Any, get_args
 
-from cem_jax.models import Recipe, TransformerConfig
+from cem_jax.models import Family, TransformerConfig, default_recipe
 from cem_jax.models.cost import count_cost, count_parameters
 from cem_jax.runs.sweep.statistics import paired, spread
 from cem_jax.runs.sweep.table import paired_text, spread_text
 from experiments.language_model.records import figures
 from experiments.pages import table
 
-FAMILIES = ("llama", "cem-attention", "cem-mlp", "cem")
 LENGTHS = {"micro": 128, "tiny": 128, "small": 256, "paper": 1024}
 
 
@@ -79,9 +79,11 @@ def preset_table() -> str:
     """Parameters and FLOPs of every preset and family, at T = 1 and 2 where there are steps."""
     rows = []
     for name, length in LENGTHS.items():
-        for family in FAMILIES:
+        for family in get_args(Family):
             for steps in (None,) if family == "llama" else (1, 2):
-                recipe = None if steps is None else Recipe(steps=steps)
+                recipe = default_recipe(family)
+                if steps is not None:
+                    recipe = dataclasses.replace(recipe, steps=steps)
                 config = getattr(TransformerConfig, name)(family, recipe)
                 cost = count_cost(config, batch=1, length=length)
                 rows.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 SMALL = shlex.split(
-    "--model.dim 16 --model.layers 1 --model.attention.energy.heads 2 "
+    "--model cem --model.dim 16 --model.layers 1 --model.attention.energy.heads 2 "
     "--model.mlp.energy.features 24 --steps 6 --batch 2 --length 16 --tokenizer train:330 "
     "--record-every 2 --evaluate-every 4 --save-every 3 --seed 3"
 )

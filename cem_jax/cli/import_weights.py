@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from cem_jax.cli.quiet import quiet
-from cem_jax.models import Family
+from cem_jax.models.llama_to_cem import FromLlama
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Options:
     to: Path
     """The folder of the run to make, which must not exist."""
 
-    model: Family = "llama"
+    model: FromLlama = "llama"
     """For a Llama: what it becomes."""
 
     tokenizer: str | None = None

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cem_jax.cli.overrides import apply, options_of
 from cem_jax.data import CORPORA, check_spec, open_prepared
-from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig
+from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig, default_recipe
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
 from cem_jax.runs.folder import RunFolder
@@ -37,17 +37,18 @@ DECIDED = frozenset({"vocab_size", "factory", "source_hash", "spec"})
 class Choice:
     """What is trained, on what, and where it goes; each choice brings options of its own."""
 
-    model: Family = "cem"
-    """What is trained: the Llama baseline, energies in place of its attention, of its MLP, or of
-    both (cem)."""
+    model: Family = "cem-context"
+    """What is trained: the Llama baseline; energies of the paper in place of its attention, of its
+    MLP, or of both (cem); or the best energies that were found, with a score of the context and a
+    relative bias, at about the parameters of a Llama (cem-context)."""
 
     preset: Preset = "tiny"
     """The size: micro (4 blocks of width 64), tiny (4 of 128, minutes on two CPU cores), small (6
     of 256), or paper (12 of 768, the paper's scale)."""
 
     inner_steps: int | None = None
-    """T, the gradient steps on each energy in a CEM layer; 2 by default. Llama's layers have
-    none."""
+    """T, the gradient steps on each energy in a CEM layer; 2 by default, 1 of a cem-context.
+    Llama's layers have none."""
 
     attention: str | None = None
     """FILE.py:CLASS, an energy of your own in place of the attention: a subclass of cem_jax.Energy
@@ -147,15 +148,24 @@ def model_default(choice: Choice) -> TransformerConfig:
             f"inner_steps: got {choice.inner_steps} for a llama, whose layers take no gradient "
             f"steps, expected none; choose --model cem, or leave it out."
         )
-    recipe = Recipe() if choice.inner_steps is None else Recipe(steps=choice.inner_steps)
     preset = PRESETS[choice.preset]
-    model = preset(choice.model, recipe, vocab_size=check_spec(_tokenizer_of(choice)))
+    model = preset(
+        choice.model,
+        _recipe(choice.model, choice.inner_steps),
+        vocab_size=check_spec(_tokenizer_of(choice)),
+    )
     if choice.attention is None:
         return model
     energy = load_energy(choice.attention)
-    shipped = preset("cem", recipe).attention
+    # The small steps of these: what was tuned for an energy of ours may be too large for another.
+    shipped = preset("cem", _recipe("cem", choice.inner_steps)).attention
     assert isinstance(shipped, CEMConfig)
     return dataclasses.replace(model, attention=CEMConfig(energy, shipped.descent))
+
+
+def _recipe(family: Family, steps: int | None) -> Recipe:
+    recipe = default_recipe(family)
+    return recipe if steps is None else dataclasses.replace(recipe, steps=steps)
 
 
 def _model_of(choice: Choice) -> TransformerConfig:

@@ -1,7 +1,7 @@
 """Layers, where energy meets descent, and the transformers made of them."""
 
 from cem_jax.models.axes import parameter_axes
-from cem_jax.models.config import Family, Recipe, TransformerConfig
+from cem_jax.models.config import Family, Recipe, TransformerConfig, default_recipe
 from cem_jax.models.layer import CEMConfig, CEMLayer
 from cem_jax.models.llama import MHAConfig, MHASublayer, SwiGLUConfig, SwiGLUSublayer
 from cem_jax.models.modules import CEMMLP, CEMAttention
@@ -20,5 +20,6 @@ __all__ = [
     "SwiGLUSublayer",
     "Transformer",
     "TransformerConfig",
+    "default_recipe",
     "parameter_axes",
 ]

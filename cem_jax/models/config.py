@@ -12,15 +12,18 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from cem_jax.descent import DescentConfig, PreconditionerConfig, StepSizeConfig
-from cem_jax.energies import ElementwiseConfig, InteractionConfig
+from cem_jax.energies import ContextScoreConfig, ElementwiseConfig, InteractionConfig
 from cem_jax.models.layer import CEMConfig
 from cem_jax.models.llama import MHAConfig, SwiGLUConfig
 from cem_jax.ops.checks import require_count, require_one_of, require_positive
 from cem_jax.ops.dtypes import require_floating
 from cem_jax.ops.remat import Remat, require_remat
+from cem_jax.ops.rotary import Rotary
 from cem_jax.ops.visibility import Sites
 
-Family = Literal["llama", "cem-attention", "cem-mlp", "cem"]
+Family = Literal["llama", "cem-attention", "cem-mlp", "cem", "cem-context"]
+"""What a preset makes of its two sublayers: the baseline's, CEM layers in place of its attention,
+of its MLP or of both, or `context_sublayers`, the best that was found."""
 
 
 @runtime_checkable
@@ -43,7 +46,7 @@ class SublayerConfig(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What the presets vary in a CEM sublayer; the defaults are the full CEM.
+    """What the presets vary in a CEM sublayer; the defaults are the full CEM of the paper.
 
     Attributes:
         steps: T of both sublayers.
@@ -57,6 +60,11 @@ class Recipe:
     diagonal: Literal["none", "head", "shared"] = "shared"
     preconditioner: PreconditionerConfig | None = PreconditionerConfig(rank=16)
     remat: Remat = "none"
+
+
+def default_recipe(family: Family) -> Recipe:
+    """What a preset takes unless it is told: one step without P for "cem-context"."""
+    return Recipe(steps=1, preconditioner=None) if family == "cem-context" else Recipe()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +174,7 @@ def _preset(
     features: int,
 ) -> TransformerConfig:
     require_one_of("family", family, get_args(Family))
-    recipe = Recipe() if recipe is None else recipe
+    recipe = default_recipe(family) if recipe is None else recipe
     descent = preset_descent(recipe, layers)
     attention: SublayerConfig = MHAConfig(heads)
     mlp: SublayerConfig = SwiGLUConfig(features)
@@ -174,7 +182,40 @@ def _preset(
         attention = CEMConfig(InteractionConfig(heads, diagonal=recipe.diagonal), descent)
     if family in ("cem", "cem-mlp"):
         mlp = CEMConfig(ElementwiseConfig(features), descent)
+    if family == "cem-context":
+        attention, mlp = context_sublayers(recipe, dim=dim, heads=heads, features=features)
     return TransformerConfig(vocab_size, dim, layers, attention, mlp, remat=recipe.remat)
+
+
+def context_sublayers(
+    recipe: Recipe, *, dim: int, heads: int, features: int
+) -> tuple[CEMConfig, CEMConfig]:
+    """The best energies that were found, at about the parameters of a Llama (0.92 of its blocks').
+
+    Attention: equation (5b), a score of the context alone, of half a head's width, and a relative
+    bias; both tell where a position is, so that u itself is not rotated. MLP: half as many
+    features again. ``experiments/RESULTS.md`` says what this was compared with, and at what size:
+    ``context-full`` there is this at width 64.
+
+    Args:
+        recipe: see `default_recipe`.
+        dim: D.
+        heads: H, of width D / H.
+        features: of the Llama's MLP.
+    """
+    attention = InteractionConfig(
+        heads,
+        diagonal=recipe.diagonal,
+        rotary=Rotary(fraction=0.0),
+        relative_bias=128,
+        context_score=ContextScoreConfig(width=max(2, dim // heads // 4 * 2)),
+    )
+    mlp = ElementwiseConfig(3 * features // 2)
+    # Tuned on validation at that size, with the energies of the paper.
+    return (
+        CEMConfig(attention, _descent(recipe, step_size=2.0)),
+        CEMConfig(mlp, _descent(recipe, step_size=0.05)),
+    )
 
 
 def preset_descent(recipe: Recipe, layers: int) -> DescentConfig:
@@ -184,11 +225,15 @@ def preset_descent(recipe: Recipe, layers: int) -> DescentConfig:
         recipe: steps, preconditioner, remat.
         layers: the number of blocks, by which eta is scaled.
     """
+    # Ours: 0.15 at three layers, and by the square root of depth the sum of the updates of all
+    # layers keeps its size.
+    return _descent(recipe, step_size=round(0.15 * math.sqrt(3 / layers), 4))
+
+
+def _descent(recipe: Recipe, *, step_size: float) -> DescentConfig:
     return DescentConfig(
         steps=recipe.steps,
-        # Ours, to be settled by experiments: 0.15 at three layers, and by the square root of depth
-        # the sum of the updates of all layers keeps its size.
-        step_size=StepSizeConfig(initial=round(0.15 * math.sqrt(3 / layers), 4)),
+        step_size=StepSizeConfig(initial=step_size),
         preconditioner=recipe.preconditioner,
         # A few steps compile to straight code, which XLA fuses; many would only compile longer.
         unroll=min(recipe.steps, 4) if recipe.remat == "none" else 1,

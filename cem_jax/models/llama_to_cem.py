@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import numpy as np
 from flax import nnx
 
 from cem_jax.energies import ElementwiseConfig, InteractionConfig
-from cem_jax.models.config import Family, Recipe, TransformerConfig, preset_descent
+from cem_jax.models.config import Recipe, TransformerConfig, preset_descent
 from cem_jax.models.layer import CEMConfig
 from cem_jax.models.llama import MHAConfig, SwiGLUConfig
 from cem_jax.models.transformer import Transformer
 from cem_jax.models.weights import Params, abstract_params, flatten, require_params, unflatten
 from cem_jax.ops.checks import head_width, require_one_of
+
+FromLlama = Literal["llama", "cem-attention", "cem-mlp", "cem"]
+"""What a Llama becomes: the families of the paper's energies, whose sizes are a Llama's."""
 
 
 class CEMStart(NamedTuple):
@@ -34,7 +37,7 @@ class CEMStart(NamedTuple):
 
 
 def cem_config_from_llama(
-    llama: TransformerConfig, family: Family = "cem", recipe: Recipe | None = None
+    llama: TransformerConfig, family: FromLlama = "cem", recipe: Recipe | None = None
 ) -> TransformerConfig:
     """The CEM of a Llama's sizes, heads, rotation and visibility, by the presets' rules.
 
@@ -46,7 +49,7 @@ def cem_config_from_llama(
     Raises:
         ValueError: another family, or a configuration that is no Llama's.
     """
-    require_one_of("family", family, get_args(Family))
+    require_one_of("family", family, get_args(FromLlama))
     heads, gated = _require_llama(llama)
     recipe = Recipe() if recipe is None else recipe
     descent = preset_descent(recipe, llama.layers)

@@ -11,9 +11,13 @@ import numpy as np
 
 import cem_jax
 from cem_jax.data import Tokenizer, load_tokenizer, make_tokenizer
-from cem_jax.models import Family
 from cem_jax.models.huggingface import read_llama
-from cem_jax.models.llama_to_cem import CEMStart, cem_config_from_llama, cem_from_llama
+from cem_jax.models.llama_to_cem import (
+    CEMStart,
+    FromLlama,
+    cem_config_from_llama,
+    cem_from_llama,
+)
 from cem_jax.models.weights import load_weights, require_params, save_weights
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import describe, rebuild
@@ -68,7 +72,7 @@ def export_run(run: Path, to: Path, *, which: Which = "latest") -> Path:
 
 
 def import_run(
-    source: Path, to: Path, *, family: Family = "llama", tokenizer: str | None = None
+    source: Path, to: Path, *, family: FromLlama = "llama", tokenizer: str | None = None
 ) -> CEMStart | None:
     """Make a run, to generate from, to evaluate or to start another one from.
 

@@ -10,12 +10,13 @@ families. Hours are FLOPs / (devices x peak in bfloat16 x 0.4); nothing here was
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from cem_jax.models import Family, Recipe, TransformerConfig
+from cem_jax.models import Family, TransformerConfig, default_recipe
 from cem_jax.models.cost import count_parameters, count_training_flops, peak_flops
 from experiments import pages
 
@@ -88,7 +89,10 @@ def chinchilla_steps(batch: int, length: int) -> int:
 
 def _row(family: Family, inner: int | None) -> list[str]:
     steps, batch, length = steps_and_shape()
-    config = TransformerConfig.paper(family, None if inner is None else Recipe(steps=inner))
+    recipe = default_recipe(family)
+    if inner is not None:
+        recipe = dataclasses.replace(recipe, steps=inner)
+    config = TransformerConfig.paper(family, recipe)
     count = count_parameters(config)
     flops = steps * batch * count_training_flops(config, batch=1, length=length, pairs="visible")
     name = family if inner is None else f"{family}, T = {inner}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small_run
 
-from cem_jax import CEMConfig, MHAConfig
+from cem_jax import CEMConfig, MHAConfig, Recipe, TransformerConfig
 from cem_jax.cli.main import main
 from cem_jax.cli.train import Where
 from cem_jax.cli.train_options import parse
@@ -206,7 +206,15 @@ def test_a_broken_file_says_how_it_broke(tmp_path, capsys):
 
 
 def test_the_options_choose_the_run(energies):
-    cem = parsed("--inner-steps", "3", "--tokenizer", "train:512")
+    best = parsed()
+    assert best.name == "cem-context"
+    assert best.model == TransformerConfig.tiny("cem-context", vocab_size=8192)
+    assert (best.model.attention.descent.steps, best.model.mlp.descent.steps) == (1, 1)
+    twice = parsed("--inner-steps", "2").model
+    assert twice == TransformerConfig.tiny(
+        "cem-context", Recipe(steps=2, preconditioner=None), vocab_size=8192
+    )
+    cem = parsed("--model", "cem", "--inner-steps", "3", "--tokenizer", "train:512")
     assert isinstance(cem.model.attention, CEMConfig)
     assert cem.model.attention.descent.steps == cem.model.mlp.descent.steps == 3
     assert cem.model.attention.energy.diagonal == "shared"
@@ -220,7 +228,7 @@ def test_the_options_choose_the_run(energies):
     own = parsed("--model", "llama", "--attention", f"{energies}:Quadratic")
     assert own.name == "llama-Quadratic"
     assert isinstance(own.model.attention.energy, UserEnergy)
-    assert own.model.attention.descent.steps == 2
+    assert own.model.attention.descent == TransformerConfig.tiny("cem").attention.descent
     assert type(own.model.mlp) is type(llama.model.mlp)
     described = json.loads(json.dumps(describe(own.model)))
     assert described["attention"]["energy"]["factory"] == "Quadratic"

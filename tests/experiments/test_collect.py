@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cem_jax.cli.sweep import config_of
+from cem_jax.models import TransformerConfig
 from cem_jax.runs.described import completed, describe
 from cem_jax.runs.folder import RunFolder
 from cem_jax.runs.sweep.spec import read_spec
@@ -96,6 +97,11 @@ def test_what_is_committed_was_run_as_the_sweeps_say():
         expected = describe(dataclasses.replace(config, training=training))
         expected["data"]["source"] = Path(expected["data"]["source"]).name
         assert completed(record["config"]) == json.loads(json.dumps(expected)), record["variant"]
+
+
+def test_the_default_of_cem_train_is_the_best_that_was_run():
+    (run,) = (v for v in read_spec(SPECS / "best.toml").variants if v.name == "context-full")
+    assert config_of(run).model == TransformerConfig.micro("cem-context")
 
 
 def test_runs_that_have_ended_become_files(tmp_path, monkeypatch, capsys):

@@ -122,9 +122,15 @@ def test_reverse_mode_scores_the_context_once_for_all_steps():
     assert reverse(config) == counted(config).training - 2 * score
 
 
-@pytest.mark.parametrize("family", ["llama", "cem"])
-def test_the_counts_of_a_model_are_those_of_its_jaxpr(family):
-    recipe = Recipe(2, "shared", PreconditionerConfig(3))
+@pytest.mark.parametrize(
+    ("family", "recipe"),
+    [
+        ("llama", None),
+        ("cem", Recipe(2, "shared", PreconditionerConfig(3))),
+        ("cem-context", None),
+    ],
+)
+def test_the_counts_of_a_model_are_those_of_its_jaxpr(family, recipe):
     config = dataclasses.replace(TransformerConfig.tiny(family, recipe), tie_embeddings=False)
     graph, state = nnx.split(nnx.eval_shape(lambda: Transformer(config, rngs=nnx.Rngs(0))))
     tokens = jax.ShapeDtypeStruct((B, L), jnp.int32)

@@ -38,7 +38,7 @@ def cost(config, pairs="full"):
     return count_cost(config, batch=B, length=L, pairs=pairs)
 
 
-@pytest.mark.parametrize("family", ["llama", "cem-attention", "cem-mlp", "cem"])
+@pytest.mark.parametrize("family", ["llama", "cem-attention", "cem-mlp", "cem", "cem-context"])
 @pytest.mark.parametrize("tied", [True, False])
 def test_parts_sum_to_the_model(family, tied):
     config = dataclasses.replace(TransformerConfig.tiny(family), tie_embeddings=tied)

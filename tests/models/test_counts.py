@@ -117,6 +117,28 @@ def test_preset_has_the_parameters_of_its_formula(
     assert found == blocks + dim + tables * vocabulary * dim
 
 
+@pytest.mark.parametrize(
+    ("preset", "layers", "dim", "heads", "features", "vocabulary", "tables"),
+    [
+        ("micro", 4, 64, 4, 172, 2048, 1),
+        ("tiny", 4, 128, 4, 344, 2048, 1),
+        ("small", 6, 256, 4, 688, 8192, 1),
+        ("paper", 12, 768, 12, 2048, 50_257, 2),
+    ],
+)
+def test_context_preset_has_the_parameters_of_its_formula(
+    preset, layers, dim, heads, features, vocabulary, tables
+):
+    # W_Q, W_K and the two of the context, half as wide; d, the bias and eta.
+    attention = 3 * dim**2 + dim + 128 * heads + 1
+    mlp = 2 * dim * (3 * features // 2) + 1
+    blocks = layers * (attention + mlp + 2 * dim)
+    found = total(abstract(getattr(TransformerConfig, preset)("cem-context")))
+    assert found == blocks + dim + tables * vocabulary * dim
+    llama = layers * (4 * dim**2 + 3 * dim * features + 2 * dim)
+    assert 0.91 < blocks / llama < 0.93
+
+
 def test_paper_scale_llama_has_85_and_162_million():
     tree = abstract(TransformerConfig.paper("llama"))
     blocks = 12 * (4 * 768**2 + 3 * 768 * 2048 + 2 * 768)
@@ -140,7 +162,7 @@ def test_paper_scale_plain_cem_has_the_stated_shares():
 
 
 @pytest.mark.parametrize("preset", ["tiny", "small", "paper"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "cem-context"])
 def test_preset_names_every_axis_of_every_leaf(preset, family):
     config = getattr(TransformerConfig, preset)(family)
     tree, axes = abstract(config), parameter_axes(config)

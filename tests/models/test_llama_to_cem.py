@@ -222,8 +222,9 @@ def test_options_that_say_the_same_are_taken():
 def test_what_is_no_llama_is_refused():
     with pytest.raises(ValueError, match="llama: got the sublayers CEMConfig and CEMConfig"):
         cem_config_from_llama(FULL)
-    with pytest.raises(ValueError, match="family: got 'lstm'"):
-        cem_config_from_llama(LLAMA, "lstm")
+    for family in ("lstm", "cem-context"):
+        with pytest.raises(ValueError, match=f"family: got '{family}'"):
+            cem_config_from_llama(LLAMA, family)
     params = noisy(LLAMA)
     del params["readout"]
     with pytest.raises(ValueError, match="params: got weights without readout"):
