@@ -10,7 +10,7 @@ from flax import nnx
 
 from cem_jax import CEMConfig, DescentConfig, ElementwiseConfig, InteractionConfig, Sites
 from cem_jax.descent import PreconditionerConfig
-from cem_jax.models.config import Recipe, SublayerConfig, preset_descent
+from cem_jax.models.config import Recipe, SublayerConfig, preset_descents
 from cem_jax.models.cost import PRODUCTS_IN_TRAINING, count_flops
 from cem_jax.runs.benchmark.compiled import temporary_bytes
 from cem_jax.runs.benchmark.shape import LayerShape
@@ -22,10 +22,10 @@ LAYERS = 6
 """Of the preset whose step size a layer here has."""
 
 
-def descent(steps: int, *, preconditioned: bool) -> DescentConfig:
-    """That of the presets, with or without P."""
+def descents(steps: int, *, preconditioned: bool) -> tuple[DescentConfig, DescentConfig]:
+    """Those of the presets' attention and MLP, with or without P."""
     matrix = PreconditionerConfig(rank=16) if preconditioned else None
-    return preset_descent(Recipe(steps, preconditioner=matrix), LAYERS)
+    return preset_descents(Recipe(steps, preconditioner=matrix), LAYERS)
 
 
 def attention(
@@ -34,13 +34,13 @@ def attention(
     """The attention layer of a preset."""
     options: Any = {"diagonal": diagonal, "backend": backend}
     energy = InteractionConfig(shape.heads, **options)
-    return CEMConfig(energy, descent(steps, preconditioned=preconditioned))
+    return CEMConfig(energy, descents(steps, preconditioned=preconditioned)[0])
 
 
 def mlp(shape: LayerShape, steps: int, *, preconditioned: bool) -> CEMConfig:
     """The MLP layer of a preset."""
     energy = ElementwiseConfig(shape.features)
-    return CEMConfig(energy, descent(steps, preconditioned=preconditioned))
+    return CEMConfig(energy, descents(steps, preconditioned=preconditioned)[1])
 
 
 class Sublayer:

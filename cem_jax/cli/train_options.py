@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cem_jax.cli.overrides import apply, options_of
 from cem_jax.data import CORPORA, check_spec, open_prepared
+from cem_jax.descent import StepSizeConfig
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig, default_recipe
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
@@ -157,10 +158,11 @@ def model_default(choice: Choice) -> TransformerConfig:
     if choice.attention is None:
         return model
     energy = load_energy(choice.attention)
-    # The small steps of these: what was tuned for an energy of ours may be too large for another.
     shipped = preset("cem", _recipe("cem", choice.inner_steps)).attention
     assert isinstance(shipped, CEMConfig)
-    return dataclasses.replace(model, attention=CEMConfig(energy, shipped.descent))
+    # The step size was tuned for an energy of ours, and may be too large for another.
+    descent = dataclasses.replace(shipped.descent, step_size=StepSizeConfig())
+    return dataclasses.replace(model, attention=CEMConfig(energy, descent))
 
 
 def _recipe(family: Family, steps: int | None) -> Recipe:

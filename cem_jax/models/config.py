@@ -175,20 +175,21 @@ def _preset(
 ) -> TransformerConfig:
     require_one_of("family", family, get_args(Family))
     recipe = default_recipe(family) if recipe is None else recipe
-    descent = preset_descent(recipe, layers)
+    for_attention, for_mlp = preset_descents(recipe, layers)
     attention: SublayerConfig = MHAConfig(heads)
     mlp: SublayerConfig = SwiGLUConfig(features)
     if family in ("cem", "cem-attention"):
-        attention = CEMConfig(InteractionConfig(heads, diagonal=recipe.diagonal), descent)
+        attention = CEMConfig(InteractionConfig(heads, diagonal=recipe.diagonal), for_attention)
     if family in ("cem", "cem-mlp"):
-        mlp = CEMConfig(ElementwiseConfig(features), descent)
+        mlp = CEMConfig(ElementwiseConfig(features), for_mlp)
     if family == "cem-context":
-        attention, mlp = context_sublayers(recipe, dim=dim, heads=heads, features=features)
+        size = {"dim": dim, "layers": layers, "heads": heads, "features": features}
+        attention, mlp = context_sublayers(recipe, **size)
     return TransformerConfig(vocab_size, dim, layers, attention, mlp, remat=recipe.remat)
 
 
 def context_sublayers(
-    recipe: Recipe, *, dim: int, heads: int, features: int
+    recipe: Recipe, *, dim: int, layers: int, heads: int, features: int
 ) -> tuple[CEMConfig, CEMConfig]:
     """The best energies that were found, at about the parameters of a Llama (0.92 of its blocks').
 
@@ -200,6 +201,7 @@ def context_sublayers(
     Args:
         recipe: see `default_recipe`.
         dim: D.
+        layers: the number of blocks, by which eta is scaled.
         heads: H, of width D / H.
         features: of the Llama's MLP.
     """
@@ -211,31 +213,30 @@ def context_sublayers(
         context_score=ContextScoreConfig(width=max(2, dim // heads // 4 * 2)),
     )
     mlp = ElementwiseConfig(3 * features // 2)
-    # Tuned on validation at that size, with the energies of the paper.
-    return (
-        CEMConfig(attention, _descent(recipe, step_size=2.0)),
-        CEMConfig(mlp, _descent(recipe, step_size=0.05)),
-    )
+    for_attention, for_mlp = preset_descents(recipe, layers)
+    return CEMConfig(attention, for_attention), CEMConfig(mlp, for_mlp)
 
 
-def preset_descent(recipe: Recipe, layers: int) -> DescentConfig:
-    """How the layers of a preset descend.
+def preset_descents(recipe: Recipe, layers: int) -> tuple[DescentConfig, DescentConfig]:
+    """How the attention and the MLP of a preset descend.
+
+    The step sizes at the start were tuned on validation at four layers, with T = 1 and 2 and
+    without P (``experiments/LOG.md``); by the square root of depth, a rule of ours that was not
+    tested, the sum of the updates of all layers keeps its size. They are learned from there.
 
     Args:
         recipe: steps, preconditioner, remat.
         layers: the number of blocks, by which eta is scaled.
     """
-    # Ours: 0.15 at three layers, and by the square root of depth the sum of the updates of all
-    # layers keeps its size.
-    return _descent(recipe, step_size=round(0.15 * math.sqrt(3 / layers), 4))
 
+    def descent(step_size: float) -> DescentConfig:
+        return DescentConfig(
+            steps=recipe.steps,
+            step_size=StepSizeConfig(initial=round(step_size * math.sqrt(4 / layers), 4)),
+            preconditioner=recipe.preconditioner,
+            # A few steps compile to straight code, which XLA fuses; many only compile longer.
+            unroll=min(recipe.steps, 4) if recipe.remat == "none" else 1,
+            remat=recipe.remat,
+        )
 
-def _descent(recipe: Recipe, *, step_size: float) -> DescentConfig:
-    return DescentConfig(
-        steps=recipe.steps,
-        step_size=StepSizeConfig(initial=step_size),
-        preconditioner=recipe.preconditioner,
-        # A few steps compile to straight code, which XLA fuses; many would only compile longer.
-        unroll=min(recipe.steps, 4) if recipe.remat == "none" else 1,
-        remat=recipe.remat,
-    )
+    return descent(2.0), descent(0.05)

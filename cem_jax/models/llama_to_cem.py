@@ -11,7 +11,7 @@ import numpy as np
 from flax import nnx
 
 from cem_jax.energies import ElementwiseConfig, InteractionConfig
-from cem_jax.models.config import Recipe, TransformerConfig, preset_descent
+from cem_jax.models.config import Recipe, TransformerConfig, preset_descents
 from cem_jax.models.layer import CEMConfig
 from cem_jax.models.llama import MHAConfig, SwiGLUConfig
 from cem_jax.models.transformer import Transformer
@@ -52,14 +52,14 @@ def cem_config_from_llama(
     require_one_of("family", family, get_args(FromLlama))
     heads, gated = _require_llama(llama)
     recipe = Recipe() if recipe is None else recipe
-    descent = preset_descent(recipe, llama.layers)
+    for_attention, for_mlp = preset_descents(recipe, llama.layers)
     replaced: dict[str, Any] = {}
     if family in ("cem", "cem-attention"):
         shared = {f.name: getattr(heads, f.name) for f in dataclasses.fields(heads)}
         energy = InteractionConfig(**shared, diagonal=recipe.diagonal)
-        replaced["attention"] = CEMConfig(energy, descent)
+        replaced["attention"] = CEMConfig(energy, for_attention)
     if family in ("cem", "cem-mlp"):
-        replaced["mlp"] = CEMConfig(ElementwiseConfig(gated.features), descent)
+        replaced["mlp"] = CEMConfig(ElementwiseConfig(gated.features), for_mlp)
     return dataclasses.replace(llama, remat=recipe.remat, **replaced)
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import shutil
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import small_run
 
-from cem_jax import CEMConfig, MHAConfig, Recipe, TransformerConfig
+from cem_jax import CEMConfig, MHAConfig, Recipe, StepSizeConfig, TransformerConfig
 from cem_jax.cli.main import main
 from cem_jax.cli.train import Where
 from cem_jax.cli.train_options import parse
@@ -75,7 +76,7 @@ def test_help_teaches_every_option(capsys):
     assert exit_.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for option in (
-        "--model {llama,cem-attention,cem-mlp,cem}",
+        "--model {llama,cem-attention,cem-mlp,cem,cem-context}",
         "--preset {micro,tiny,small,paper}",
         "--steps",
         "--inner-steps",
@@ -117,7 +118,10 @@ def test_help_teaches_every_option(capsys):
         (["--optimiser.learning-rate", "0"], "learning_rate: got 0.0, expected a finite positive"),
         (["--optimiser.schedule.warmup", "1"], "warmup: got 1.0, expected a number in [0, 1)"),
         (["--model.dim", "30"], "heads: got 4 for width 30, expected a divisor"),
-        (["--model.attention.energy.context-score.width", "8"], "say context_score on"),
+        (
+            ["--model", "cem", "--model.attention.energy.context-score.width", "8"],
+            "say context_score on",
+        ),
         (["--seed", "-1"], "seed: got -1"),
         (["--accumulate", "3"], "accumulate: got 3 micro-batches of a batch of 8 rows"),
         (["--attention", "nothing"], "attention: got 'nothing', expected FILE.py:CLASS"),
@@ -228,7 +232,8 @@ def test_the_options_choose_the_run(energies):
     own = parsed("--model", "llama", "--attention", f"{energies}:Quadratic")
     assert own.name == "llama-Quadratic"
     assert isinstance(own.model.attention.energy, UserEnergy)
-    assert own.model.attention.descent == TransformerConfig.tiny("cem").attention.descent
+    shipped = TransformerConfig.tiny("cem").attention.descent
+    assert own.model.attention.descent == dataclasses.replace(shipped, step_size=StepSizeConfig())
     assert type(own.model.mlp) is type(llama.model.mlp)
     described = json.loads(json.dumps(describe(own.model)))
     assert described["attention"]["energy"]["factory"] == "Quadratic"
@@ -237,7 +242,7 @@ def test_the_options_choose_the_run(energies):
 
 def test_every_field_can_be_given():
     given = """
-        --model.attention.energy.diagonal none --model.attention.energy.relative-bias 64
+        --model cem --model.attention.energy.diagonal none --model.attention.energy.relative-bias 64
         --model.attention.energy.context-score on --model.attention.energy.context-score.width 8
         --model.attention.descent.preconditioner none --model.mlp.descent.preconditioner.rank 4
         --model.mlp.energy.form quadratic --model.no-tie-embeddings

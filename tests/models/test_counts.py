@@ -139,6 +139,17 @@ def test_context_preset_has_the_parameters_of_its_formula(
     assert 0.91 < blocks / llama < 0.93
 
 
+@pytest.mark.parametrize("family", ["cem", "cem-context"])
+@pytest.mark.parametrize(
+    ("preset", "attention", "mlp"),
+    [("micro", 2.0, 0.05), ("tiny", 2.0, 0.05), ("paper", 1.1547, 0.0289)],
+)
+def test_preset_starts_from_the_tuned_step_sizes_scaled_by_depth(preset, attention, mlp, family):
+    config = getattr(TransformerConfig, preset)(family)
+    assert config.attention.descent.step_size.initial == attention
+    assert config.mlp.descent.step_size.initial == mlp
+
+
 def test_paper_scale_llama_has_85_and_162_million():
     tree = abstract(TransformerConfig.paper("llama"))
     blocks = 12 * (4 * 768**2 + 3 * 768 * 2048 + 2 * 768)

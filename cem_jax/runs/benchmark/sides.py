@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from cem_jax.energies import ElementwiseConfig, InteractionConfig
 from cem_jax.evaluation.hand_written import HandWrittenConfig
 from cem_jax.models import CEMConfig, MHAConfig, Recipe, SwiGLUConfig, TransformerConfig
-from cem_jax.models.config import preset_descent
+from cem_jax.models.config import preset_descents
 from cem_jax.ops.checks import nearest
 from cem_jax.runs.benchmark.shape import Shape
 
@@ -82,7 +82,10 @@ def _sublayers(kind: str, recipe: Recipe, shape: Shape, backend: str | None) -> 
     chosen = "plain" if kind == "plain" else backend if kind == "cem" else None
     options: dict[str, Any] = {} if chosen is None else {"backend": chosen}
     energy = InteractionConfig(shape.heads, diagonal=recipe.diagonal, **options)
-    descent = preset_descent(recipe, shape.layers)
-    layers = (CEMConfig(energy, descent), CEMConfig(ElementwiseConfig(shape.features), descent))
+    for_attention, for_mlp = preset_descents(recipe, shape.layers)
+    layers = (
+        CEMConfig(energy, for_attention),
+        CEMConfig(ElementwiseConfig(shape.features), for_mlp),
+    )
     attention, mlp = (HandWrittenConfig(layer) if kind == "hand" else layer for layer in layers)
     return attention, mlp
