@@ -18,7 +18,7 @@ ON, OFF = "on", "none"
 
 
 class _Field(NamedTuple):
-    """A field of a config, with its value, and the config class where it is or may be one."""
+    """A field of a config: its kind without None, its value, and the class of a config there."""
 
     name: str
     hint: Any
@@ -59,6 +59,8 @@ def apply(config: Any, options: Any) -> Any:
                     f"expected none; say {field.name} {ON}, or leave them out."
                 )
             value = nested if on else None
+        elif field.optional and value == OFF:
+            value = None
         changed[field.name] = value
     return dataclasses.replace(config, **changed)
 
@@ -71,8 +73,12 @@ def _options(config: Any, without: frozenset[str]) -> type:
         if field.name in without:
             continue
         if field.nested is None:
-            note = tyro.conf.arg(help=field.help)
-            made.append((field.name, Annotated[field.hint, note], field.value))
+            note, hint, value = tyro.conf.arg(help=field.help), field.hint, field.value
+            # One word for what is not there, as for configs: tyro's own would be "None".
+            if field.optional:
+                hint = Literal["none"] | hint
+                value = OFF if value is None else value
+            made.append((field.name, Annotated[hint, note], value))
             continue
         if field.optional:
             state = OFF if field.value is None else ON
@@ -101,7 +107,7 @@ def _fields(config: Any) -> list[_Field]:
         if nested is None and not _plain(rest):
             continue
         text = texts.get(field.name, "")
-        fields.append(_Field(field.name, hint, value, text, nested, optional))
+        fields.append(_Field(field.name, rest, value, text, nested, optional))
     return fields
 
 

@@ -259,6 +259,14 @@ def test_every_field_can_be_given():
     assert config.training.keep == 5
 
 
+def test_what_is_none_is_said_with_one_word():
+    off = "--model.attention.energy.relative-bias none --model.attention.energy.context-score none"
+    energy = parsed(*off.split()).model.attention.energy
+    assert energy.relative_bias is None
+    assert energy.context_score is None
+    assert parsed("--model.attention.energy.head-dim", "8").model.attention.energy.head_dim == 8
+
+
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
