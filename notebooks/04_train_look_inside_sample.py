@@ -191,4 +191,4 @@ for seed, prompt in enumerate(("And God said", "The king")):
 # beside those of n-gram models:
 #
 #     cem train
-#     cem generate runs/cem-001 "The state of the union"
+#     cem generate runs/cem-context-001 "The state of the union"
