@@ -89,11 +89,13 @@ class RunFolder:
 
     def summary(self) -> dict[str, Any] | None:
         """What the run reached; None where it has not ended, or the file is damaged."""
+        figures = ("valid_loss", "valid_bits_per_byte")
         try:
-            return self.read(SUMMARY, "name", "valid_loss", "valid_bits_per_byte", "sample")
+            reached = self.read(SUMMARY, "name", "sample", *figures)
         except ValueError:
             # It is computed again from the last state.
             return None
+        return reached if all(isinstance(reached[each], int | float) for each in figures) else None
 
     def metrics(self) -> list[dict[str, Any]]:
         """The records of the run; lines that were not written whole are left out."""
