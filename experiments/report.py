@@ -82,6 +82,7 @@ of the data; the text is one and the same.
 {variants_table(records)}
 {_tuning()}
 {_search()}
+{_default()}
 ## Gaussian processes
 
 The table and the figures are in [gaussian_process](gaussian_process/README.md#result).
@@ -148,6 +149,18 @@ With the best initial step sizes, eta = 2 and 0.05, unless said
 {variants_table(load_records("search-2"))}"""
 
 
+def _default() -> str:
+    """What `cem train` trains unless it is told."""
+    return f"""### The default of `cem train`
+
+At its own size and length, on the State of the Union messages: the preset tiny, 0.82 M tokens,
+about one for each parameter, where the claims have ten. Validation; all have a relative-position
+bias, and the same rate of 0.01 unless their name says another. What the names mean is in
+[default.toml](language_model/default.toml).
+
+{variants_table(load_records("default"), "llama-bias")}"""
+
+
 def _setting(records: list[dict[str, Any]]) -> str:
     """Versions and machine of the runs, as they are stored with them."""
     versions = {
@@ -171,6 +184,7 @@ Versions: {"; ".join(sorted(versions))}. Machine: {"; ".join(sorted(machines))}.
     cem sweep experiments/language_model/tuning-eta.toml
     cem sweep experiments/language_model/search.toml
     cem sweep experiments/language_model/search-2.toml
+    cem sweep experiments/language_model/default.toml
     cem sweep experiments/language_model/families.toml --out runs/language_model --report test
     cem sweep experiments/language_model/pairs.toml --out runs/language_model --report test
     cem sweep experiments/language_model/best.toml --out runs/language_model --report test

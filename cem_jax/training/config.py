@@ -91,7 +91,7 @@ class MuonConfig:
         schedule: of both learning rates.
     """
 
-    learning_rate: float = 0.02
+    learning_rate: float = 0.01
     adam_learning_rate: float = 8e-3
     weight_decay: float = 0.1
     momentum: float = 0.95
