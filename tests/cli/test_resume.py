@@ -61,7 +61,7 @@ def test_a_longer_run_is_refused_with_its_schedule_and_what_to_do_instead(
     assert main(longer) == 2
     error = capsys.readouterr().err
     assert "got 9 steps for a run of 6, expected 6" in error
-    assert "wsd over 6 steps: up to 0.01 at step 0, from step 4 in a line down to 0.001" in error
+    assert "wsd over 6 steps: up to 0.01 at step 0, from step 4 in a line down to 0.0005" in error
     assert "cem train --start RUN --steps 3" in error
     # Another option beside it, or fewer steps: the differences.
     assert main([*longer, "--batch", "4"]) == 2
