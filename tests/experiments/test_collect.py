@@ -96,8 +96,10 @@ def test_what_is_committed_is_of_the_one_text(kind):
         ("search-2", ("search-2",)),
     ],
 )
-def test_what_is_committed_was_run_as_the_sweeps_say(kind, specs):
+def test_what_is_committed_was_run_as_the_sweeps_say(kind, specs, monkeypatch):
     """Every record has the whole configuration of its variant there."""
+    # A spec names its own energy as it is seen from the top of the checkout.
+    monkeypatch.chdir(SPECS.parents[1])
     configs = {
         variant.name: config_of(variant)
         for name in specs
