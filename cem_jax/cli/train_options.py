@@ -53,7 +53,8 @@ class Choice:
 
     attention: str | None = None
     """FILE.py:CLASS, an energy of your own in place of the attention: a subclass of cem_jax.Energy
-    that CLASS(dim, rngs=rngs) makes."""
+    that CLASS(dim, rngs=rngs) makes. It descends with the T and P of --model, and a step size of
+    0.15 at the start."""
 
     optimiser: Literal["muon", "adamw"] = "muon"
     """Muon for the matrices of the blocks with Adam for the rest, or AdamW for all."""
@@ -158,9 +159,9 @@ def model_default(choice: Choice) -> TransformerConfig:
     if choice.attention is None:
         return model
     energy = load_energy(choice.attention)
-    shipped = preset("cem", _recipe("cem", choice.inner_steps)).attention
+    shipped = preset("cem", _recipe(choice.model, choice.inner_steps)).attention
     assert isinstance(shipped, CEMConfig)
-    # The step size was tuned for an energy of ours, and may be too large for another.
+    # T and P of the family. Its step size was tuned for our energies, and may be too large here.
     descent = dataclasses.replace(shipped.descent, step_size=StepSizeConfig())
     return dataclasses.replace(model, attention=CEMConfig(energy, descent))
 

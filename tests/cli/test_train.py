@@ -235,6 +235,11 @@ def test_the_options_choose_the_run(energies):
     shipped = TransformerConfig.tiny("cem").attention.descent
     assert own.model.attention.descent == dataclasses.replace(shipped, step_size=StepSizeConfig())
     assert type(own.model.mlp) is type(llama.model.mlp)
+    # An energy of one's own takes the T and P of the family that its MLP is of.
+    beside_the_best = parsed("--attention", f"{energies}:Quadratic").model
+    expected = dataclasses.replace(best.model.attention.descent, step_size=StepSizeConfig())
+    assert beside_the_best.attention.descent == expected
+    assert beside_the_best.mlp == best.model.mlp
     described = json.loads(json.dumps(describe(own.model)))
     assert described["attention"]["energy"]["factory"] == "Quadratic"
     assert len(described["attention"]["energy"]["source_hash"]) == 64
