@@ -119,8 +119,7 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
     often = ("--steps", "100000", "--record-every", "1", "--save-every", "5")
     never = ("--evaluate-every", "100000")
     several = started(2, *small_run.arguments(own_text, path, "--mesh", "fsdp", *often, *never))
-    while not (path / "metrics.jsonl").is_file() and several.processes[0].poll() is None:
-        time.sleep(0.1)
+    several.until((path / "metrics.jsonl").is_file)
     begin = time.monotonic()
     several.processes[1].send_signal(signal.SIGTERM)
     statuses, said = several.ended()
@@ -131,8 +130,7 @@ def test_a_signal_to_one_of_two_stops_both_after_one_step_with_their_state_saved
     assert all(f"stopped after step {step}, which is saved" in error for _, error in said)
     # Again from there, where Orbax asks the same service at each save.
     several = started(2, "train", "--resume", "--out", path, "--mesh", "fsdp")
-    while len(losses(path)) < step + 20 and several.processes[0].poll() is None:
-        time.sleep(0.1)
+    several.until(lambda: len(losses(path)) >= step + 20)
     several.processes[0].send_signal(signal.SIGTERM)
     statuses, said = several.ended()
     assert statuses == [0, 0], said
@@ -145,8 +143,7 @@ def test_a_process_that_is_killed_takes_the_other_with_it_at_once(own_text, tmp_
     several = started(
         2, *small_run.arguments(own_text, path, "--mesh", "fsdp", "--steps", "100000")
     )
-    while not (path / "metrics.jsonl").is_file() and several.processes[0].poll() is None:
-        time.sleep(0.1)
+    several.until((path / "metrics.jsonl").is_file)
     several.processes[1].kill()
     begin = time.monotonic()
     statuses, said = several.ended()

@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent import futures
 
 
@@ -33,6 +34,18 @@ class Several:
             )
             for index in range(count)
         ]
+
+    def until(self, holds: Callable[[], bool], seconds: float = 300) -> None:
+        """Wait until this holds, or the first process has ended, which `ended` then tells.
+
+        Raises:
+            AssertionError: neither came in so many seconds; with what each was doing.
+        """
+        late = time.monotonic() + seconds
+        while not holds() and self.processes[0].poll() is None:
+            if time.monotonic() > late:
+                self.ended(0)
+            time.sleep(0.05)
 
     def ended(self, seconds: float = 300) -> tuple[list[int], list[tuple[str, str]]]:
         """Statuses, and what each printed on its two streams.

@@ -195,9 +195,9 @@ def signal_to_one_of_two(case: Case) -> str:
     for start in range(2):
         began = len(kill.records_on_disk(path))
         two = Several(2, case.line(path, *long))
-        while len(kill.records_on_disk(path)) <= began + 2 * start:
-            assert two.processes[0].poll() is None, two.ended()
-            time.sleep(0.05)
+        enough = began + 2 * start
+        two.until(lambda enough=enough: len(kill.records_on_disk(path)) > enough)
+        assert two.processes[0].poll() is None, two.ended()
         clock = time.monotonic()
         two.processes[1].send_signal(signal.SIGTERM)
         statuses, said = two.ended(120)
@@ -213,8 +213,7 @@ def kill_one_of_two(case: Case) -> str:
     killed, whole = case.folder / "killed-of-two", case.folder / "whole-of-two"
     line = ("--mesh", "fsdp")
     two = Several(2, case.line(killed, *line))
-    while len(kill.records_on_disk(killed)) < STEPS // 2 and two.processes[0].poll() is None:
-        time.sleep(0.01)
+    two.until(lambda: len(kill.records_on_disk(killed)) >= STEPS // 2)
     two.processes[1].kill()
     statuses, said = two.ended(120)
     assert statuses[0] == 1, said
