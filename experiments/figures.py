@@ -10,7 +10,7 @@ from cem_jax.runs.sweep.statistics import paired, spread
 from experiments.drawing import canvas, save
 from experiments.language_model.records import deciding, figures, text_of, training_flops
 
-KINDS = ("llama", "attention", "mlp", "cem", "looped")
+KINDS = ("llama", "attention", "mlp", "cem", "looped", "context", "paper")
 """How the names of variants begin; each kind has a colour and a marker."""
 
 

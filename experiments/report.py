@@ -91,7 +91,8 @@ The table and the figures are in [gaussian_process](gaussian_process/README.md#r
 
 FLOPs are of matrix products, in rows of 128 tokens for micro and tiny, 256 for small and 1,024 for
 paper, all pairs of positions counted. A CEM here has a shared diagonal and a preconditioner of rank
-16.
+16; cem-context has the diagonal, a score of the context and a relative-position bias, and no
+preconditioner.
 
 {preset_table()}"""
 

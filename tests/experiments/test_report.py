@@ -4,9 +4,10 @@ import pytest
 
 from experiments import claims_table
 from experiments.equal_time import equal_time
+from experiments.figures import KINDS
 from experiments.gaussian_process import report as gaussian_process
 from experiments.language_model.collect import course
-from experiments.language_model.records import deciding, figures
+from experiments.language_model.records import deciding, figures, load_records
 from experiments.pages import between, table
 from experiments.report import README, RESULTS, page, with_claims
 from experiments.tables import tuning_table
@@ -123,6 +124,10 @@ def test_figures_are_found_by_variant_and_seed():
     records = [record("a", 1, 2.0), record("a", 0, 1.0), record("b", 0, 3.0)]
     assert figures(records, "valid_bits_per_byte") == {"a": {1: 2.0, 0: 1.0}, "b": {0: 3.0}}
     assert figures(records, "test_bits_per_byte") == {}
+
+
+def test_every_variant_of_the_claims_has_a_kind_in_the_figure():
+    assert {record["variant"].split("-")[0] for record in load_records()} <= {*KINDS}
 
 
 def test_a_table_has_a_rule_below_its_header():
