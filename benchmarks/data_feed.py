@@ -28,7 +28,7 @@ from cem_jax.data import (
     prepare,
     to_bytes,
 )
-from cem_jax.models import Family, Recipe, Transformer, TransformerConfig, parameter_axes
+from cem_jax.models import Family, Transformer, TransformerConfig, parameter_axes
 from cem_jax.ops.checks import require_count
 from cem_jax.runs.benchmark.measuring import Job
 from cem_jax.runs.benchmark.picture import draw_ratios
@@ -210,7 +210,7 @@ class Steps:
 
     def __init__(self, options: Options, text: Text, batches: Callable[[int], Batch]) -> None:
         vocabulary = text.prepared.manifest.vocab_size
-        config = TransformerConfig.tiny(options.model, Recipe(), vocab_size=vocabulary)
+        config = TransformerConfig.tiny(options.model, vocab_size=vocabulary)
         optimiser = make_optimiser(MuonConfig(), ENDLESS, parameter_axes(config))
         build = lambda rngs: Transformer(config, rngs=rngs)  # noqa: E731
         graph, self._state = initial_state(build, optimiser, seed=0)

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import jax
 from common import Common, start
 
-from cem_jax import Recipe
 from cem_jax.cli.train_options import PRESETS as MODELS
-from cem_jax.models import Family
+from cem_jax.models import Family, default_recipe
 from cem_jax.ops.checks import require_count
 from cem_jax.runs import RunConfig
 from cem_jax.runs.benchmark.measuring import Job
@@ -109,7 +108,7 @@ def sides(options: Options, preset: str, mesh: str, devices: Sequence[Any]) -> S
 
 def figures(options: Options, preset: str, family: Family, layout: Layout) -> dict[str, int]:
     """What the compiler says."""
-    recipe = Recipe(steps=2, remat="products")
+    recipe = dataclasses.replace(default_recipe(family), steps=2, remat="products")
     model = MODELS[preset](family, recipe)
     training = TrainingConfig(batch=options.batch, length=options.length, optimiser=AdamWConfig())
     # Pieces that no text has, so that the vocabulary divides.
