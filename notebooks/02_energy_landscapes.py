@@ -295,6 +295,6 @@ plt.show()
 #
 # - attention's energy is a dome without a floor; its update is bounded by the norm and by $T$,
 #   not by a minimum;
-# - $P$ may turn a step uphill; its least eigenvalue, which `cem train` reports, says whether it
-#   can;
+# - $P$ may turn a step uphill; its least eigenvalue, which `cem train --model cem` reports, says
+#   whether it can;
 # - the MLP's energy has valleys, and its step size has a limit, $2/L_c$.

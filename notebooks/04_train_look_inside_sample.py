@@ -187,8 +187,8 @@ for seed, prompt in enumerate(("And God said", "The king")):
     print(sampler(state["params"], prompt, tokens=60, seed=seed), end="\n\n")
 
 # %% [markdown]
-# The same from the command line, larger and on the State of the Union messages, with every figure
+# From the command line, larger and on the State of the Union messages, with every figure
 # beside those of n-gram models:
 #
-#     cem train
-#     cem generate runs/cem-context-001 "The state of the union"
+#     cem train --model cem
+#     cem generate runs/cem-001 "The state of the union"

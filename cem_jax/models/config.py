@@ -204,6 +204,14 @@ def context_sublayers(
         layers: the number of blocks, by which eta is scaled.
         heads: H, of width D / H.
         features: of the Llama's MLP.
+
+    Returns:
+        The configs of attention and MLP. The bias has an entry for each distance up to 127, the
+        last of which all larger ones share. At ``micro`` the MLP has 258 features, which an axis
+        ``tensor`` of 4 does not divide.
+
+    Raises:
+        ValueError: sizes that the energies refuse.
     """
     attention = InteractionConfig(
         heads,
@@ -225,8 +233,12 @@ def preset_descents(recipe: Recipe, layers: int) -> tuple[DescentConfig, Descent
     tested, the sum of the updates of all layers keeps its size. They are learned from there.
 
     Args:
-        recipe: steps, preconditioner, remat.
+        recipe: steps, preconditioner, remat. With P these step sizes were worse than without
+            (C6 in ``experiments/RESULTS.md``); P was not tuned beside them.
         layers: the number of blocks, by which eta is scaled.
+
+    Returns:
+        The descent of the attention and that of the MLP.
     """
 
     def descent(step_size: float) -> DescentConfig:

@@ -82,7 +82,8 @@ class MuonConfig:
     Attributes:
         learning_rate: Muon's peak, positive. An update of a matrix with m rows of input and n of
             output has singular values of about this, times sqrt(n / m) where n > m.
-        adam_learning_rate: the peak for embeddings, gains, step sizes, diagonals, preconditioners.
+        adam_learning_rate: the peak for embeddings, gains, step sizes, diagonals, relative biases,
+            preconditioners.
         weight_decay: of Muon's matrices, at least 0.
         momentum: Muon's, in [0, 1); Nesterov's, as is that of its Adam.
         b1: Adam's decay of the first moment, in [0, 1).
