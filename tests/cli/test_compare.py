@@ -98,4 +98,4 @@ def test_a_comparison_that_is_stopped_says_how_to_go_on(own_text, tmp_path, caps
 def test_help_teaches(capsys):
     with pytest.raises(SystemExit):
         main(["compare", "--help"])
-    assert "cem compare llama cem --steps 300" in capsys.readouterr().out
+    assert "cem compare llama cem-context --steps 300" in capsys.readouterr().out
