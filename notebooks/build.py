@@ -59,7 +59,10 @@ def executed(script: Path, cwd: Path) -> nbformat.NotebookNode:
         coalesce_streams=True,
     )
     path = os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", "")])
-    client.execute(env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"})
+    # A backend of the shell's would leave the notebook without pictures.
+    backend = "module://matplotlib_inline.backend_inline"
+    ours = {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "MPLBACKEND": backend}
+    client.execute(env={**os.environ, **ours})
     return notebook
 
 
