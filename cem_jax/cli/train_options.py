@@ -12,6 +12,7 @@ from cem_jax.cli.overrides import apply, options_of
 from cem_jax.data import CORPORA, check_spec, open_prepared
 from cem_jax.descent import StepSizeConfig
 from cem_jax.models import CEMConfig, Family, Recipe, TransformerConfig, default_recipe
+from cem_jax.models.config import preset_descents
 from cem_jax.runs.config import DataConfig, RunConfig
 from cem_jax.runs.described import rebuild
 from cem_jax.runs.folder import RunFolder
@@ -159,10 +160,9 @@ def model_default(choice: Choice) -> TransformerConfig:
     if choice.attention is None:
         return model
     energy = load_energy(choice.attention)
-    shipped = preset("cem", _recipe(choice.model, choice.inner_steps)).attention
-    assert isinstance(shipped, CEMConfig)
+    descent, _ = preset_descents(_recipe(choice.model, choice.inner_steps), model.layers)
     # T and P of the family. Its step size was tuned for our energies, and may be too large here.
-    descent = dataclasses.replace(shipped.descent, step_size=StepSizeConfig())
+    descent = dataclasses.replace(descent, step_size=StepSizeConfig())
     return dataclasses.replace(model, attention=CEMConfig(energy, descent))
 
 
