@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from cem_jax.cli.quiet import quiet
 from cem_jax.cli.running import train_and_report
-from cem_jax.cli.train_options import parse
+from cem_jax.cli.train_options import Choice, parse
 from cem_jax.models import Family
 from cem_jax.ops.checks import nearest
 from cem_jax.runs.config import RunConfig
@@ -96,7 +96,7 @@ def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], A
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"runs: got {twice[0]} twice, expected each once; drop one.")
     families = [name for name in names if not Path(name).is_dir()]
-    for name in families or ["cem-context"]:
+    for name in families or [Choice.model]:
         _require_family(name)
         config, where = parse(
             [*rest, "--model", name], program="cem compare", base=Where, description=DESCRIPTION
@@ -104,7 +104,7 @@ def _configs(names: list[str], rest: list[str]) -> tuple[dict[str, RunConfig], A
         configs[name] = config
     if not names:
         raise ValueError(
-            "runs: got none, expected folders or families, as in `cem compare llama cem`."
+            "runs: got none, expected folders or families, as in `cem compare llama cem-context`."
         )
     options = [word for word in rest if word.startswith("-")]
     unused = [word for word in options if word.split("=")[0] not in ("--out", "--resume")]
