@@ -101,6 +101,8 @@ def test_help_teaches_every_option(capsys):
         "one per head multiplies them by 1 + H",  # the fields' own documentation
     ):
         assert option in text
+    assert "none is H" in text
+    assert "None is" not in text
 
 
 @pytest.mark.usefixtures("no_work")
